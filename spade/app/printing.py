@@ -21,7 +21,7 @@ class _Errors(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Open all standard streams. Each escapes text that it cannot encode or decode. Opens /dev/null for a closed one."""
+    """Open all standard streams, a closed one on /dev/null. Each escapes text that it cannot encode or decode."""
     for number in range(3):
         try:
             os.fstat(number)

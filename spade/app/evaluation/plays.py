@@ -1,4 +1,4 @@
-"""The plays of evaluations: with token ids for our engines, or with chats for a foreign server."""
+"""The plays of evaluations: with token ids for engines or an endpoint, or with chats for a foreign server."""
 
 from collections.abc import Callable
 from functools import partial
