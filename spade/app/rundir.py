@@ -145,7 +145,10 @@ class RunDir:
         return self
 
     def refuse_links(self) -> None:
-        """Raise RunError if a folder of this run, other than its store, is a link. The run may be somebody else's."""
+        """Raise RunError if a folder of this run, other than its store, is a link.
+
+        Somebody else may have made the run. A link could make this command write or delete elsewhere.
+        """
         refuse_linked_folders(self.path, self.store)
 
     def config(self) -> Config:

@@ -30,8 +30,8 @@ def run(
 ) -> None:
     """Make the missing runs of an experiment. Then make its table and its page.
 
-    The same command continues after a stop or a kill. Runs of other days and machines count as well, if their files are
-    among the results. Exit code 1 if a run failed.
+    The same command continues after a stop or a kill. Runs that were made earlier or on other machines count too, if
+    their files are in the folder of the results. Exit code 1 if a run failed.
     """
     import trio
 

@@ -291,7 +291,7 @@ def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: Eval
 
 
 def _make_sampling_settings(asked: EvalOptions) -> dict[str, object]:
-    """Return the settings for the place of sampling: our gateway, or a foreign server."""
+    """Return the settings that decide who samples: our engines behind a gateway, or a foreign server."""
     if asked.endpoint is None:
         return {
             "serve.address": choose_address("127.0.0.1"),

@@ -207,7 +207,7 @@ def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
                 try:
                     with write_whole(folder) as part:
                         link_folder(policy.folder, part)
-                except RunError:  # nothing can be written here: a finished evaluation can still be shown
+                except RunError:  # the place is read-only, but a finished evaluation can still be shown
                     folder = policy.folder
     except FileNotFoundError:
         raise RunError(f"{policy.folder}: was deleted meanwhile; give the same command again") from None

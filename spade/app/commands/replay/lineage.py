@@ -1,4 +1,4 @@
-"""`spade replay lineage`: print the origin of something in a run."""
+"""`spade replay lineage`: print the origin of a learner step, environment, group, play or design job."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
