@@ -145,10 +145,7 @@ class RunDir:
         return self
 
     def refuse_links(self) -> None:
-        """Raise RunError if a folder of this run, other than its store, is a link.
-
-        Somebody else may have made the run. A link could make this command write or delete elsewhere.
-        """
+        """Raise RunError if a folder of this run is a link, which may lead to other files. The store may be a link."""
         refuse_linked_folders(self.path, self.store)
 
     def config(self) -> Config:
@@ -202,10 +199,7 @@ class RunDir:
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)), durable=True)
 
     def _check_same(self, config: Config) -> None:
-        """Raise RunError if the saved config was edited, or if `config` may not continue the run.
-
-        A run keeps [run], [model], [reward] and its source of environments.
-        """
+        """Raise RunError if the saved config or `config` changes [run], [model], [reward] or the source of programs."""
         if self.exists:
             before = self.config()
             started = self.record()
