@@ -74,7 +74,7 @@ class Learner:
             # The bus is closing. The next start will report this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 if self._backend.step > self._writer.saved:
-                    await self._writer.keep_policy()  # before its copy is overwritten
+                    await self._writer.keep_policy()  # now, because `_copy` overwrites the policy to keep
                     copy = partial(self._copy, publish=False, keep=False, save=True)
                     await self._writer.save(await trio.to_thread.run_sync(copy))
             raise

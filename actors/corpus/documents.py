@@ -35,7 +35,7 @@ _lines = msgspec.json.Decoder(_Line)
 
 
 def make(text: str, id: str, field: str = "", title: str = "") -> Document:
-    """Make a document. A missing `title` becomes its first words. Raises UnreadableError if the text is empty."""
+    """Make a document. A missing `title` becomes the first words of the text. Raises UnreadableError without text."""
     text = text.strip()
     if not text:
         raise UnreadableError("the text is empty")

@@ -1,8 +1,9 @@
 """A JSONL of documents that is read by index and not held in memory.
 
-The index is a file beside the JSONL, `FILE.index`. It holds the beginning of each document, and the digest of all. The
-first reader writes it, whole or not at all. If it cannot be written, each reader keeps its index in memory. The index
-is valid while the JSONL keeps its size and modification time. A forged index deceives only the processes that read it.
+The index is a file beside the JSONL, `FILE.index`. It holds the place of each document in the JSONL, and the digest of
+all documents. The first reader writes the index, whole or not at all. If this fails, each reader keeps its own index in
+memory. The index is valid while the JSONL keeps its size and modification time. A forged index deceives only the
+processes that read it.
 """
 
 import hashlib
@@ -117,15 +118,17 @@ def _make_index(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIn
         raise RunError(f"{path}, {error}") from None
     now = os.fstat(opened.fileno())
     if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
-        raise RunError(f"{path}: changed while it was read; read it again when it is whole")
+        raise RunError(f"{path}: changed while it was read; try again once nothing writes to it")
     if not places:
-        raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
+        raise RunError(f"{path} holds no document; write a JSON object with a 'text' on each line")
     packed = places.tobytes()
     index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, compute_check(digest.hex, packed), packed)
     try:
         replace(_name_index_file(path), msgspec.msgpack.encode(index))
     except OSError as error:
         log.warning(
-            "%s: was not written (%s); each process makes it for itself", _name_index_file(path), format_reason(error)
+            "%s: was not written (%s); each process makes its own index in memory",
+            _name_index_file(path),
+            format_reason(error),
         )
     return index

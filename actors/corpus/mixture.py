@@ -184,7 +184,7 @@ class _Mixture:
         if {own, f"{name}/{own}"} & self._exclusions.ids or self._exclusions.hold(text):
             return "excluded"
         if self._spec.tokens and not (text := cut_at_sentence(text, self._spec.tokens, self._count)):
-            return "first sentence over the tokens"
+            return "with a first sentence of too many tokens"
         written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
         if len(written) > LONGEST:
             return f"over {LONGEST} bytes"

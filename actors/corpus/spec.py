@@ -25,7 +25,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One source of documents. Give either `path` or `dataset`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
-    """Name of the source. It becomes the field of its documents."""
+    """Name of the source. It becomes the `field` of the source's documents."""
 
     path: str = ""
     """A JSONL, Parquet or text file, or a folder of them."""
@@ -132,7 +132,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
     _check_texts(f"{path}", spec)
     names = [source.name for source in spec.source]
     if len(set(names)) < len(names):
-        raise ConfigError(f"{path}: two sources have one name")
+        raise ConfigError(f"{path}: two sources have the same name")
     for source in spec.source:
         where = f"{path}: source {as_line(source.name, 100)}"
         _check_texts(where, source)
@@ -149,7 +149,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
                 "out, or ask for more"
             )
     if spec.tokenizer and spec.tokens is None:
-        raise ConfigError(f"{path}: without tokens, the tokenizer has nothing to count")
+        raise ConfigError(f"{path}: has a tokenizer but no limit of tokens; set tokens, or leave tokenizer out")
 
 
 def _check_texts(where: str, read: CorpusSpec | CorpusSource) -> None:
@@ -173,7 +173,7 @@ class Exclusions:
             folded = _fold_text(text)
             if len(folded) < SHORTEST:
                 raise ConfigError(
-                    f"{spec.exclude_texts}, line {number}: a text to leave out has {SHORTEST} characters or more"
+                    f"{spec.exclude_texts}, line {number}: a text to leave out must have at least {SHORTEST} characters"
                 )
             self._texts.setdefault(folded[:SHORTEST], []).append(folded)
 

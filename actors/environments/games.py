@@ -46,7 +46,8 @@ UNREADABLE = (
     f"{FORM}"
 )
 SLIP_PLAYS = 6
-"""Most plays of the stage `garbage` for damaged actions alone. Most slips fit into the plays with nonsense."""
+"""The largest number of plays of the stage `garbage` that are only for damaged actions. Most of these actions fit into
+the plays with nonsense."""
 
 
 class GameAdmission(Admission[str]):
@@ -210,7 +211,10 @@ class GameAdmission(Admission[str]):
 
     @property
     def remark(self) -> str:
-        """A reason why random play may have missed the accepted actions; "" if their list could be read."""
+        """The reason why random play may have missed accepted actions.
+
+        "" if the list of actions could be read and has all actions of the solution.
+        """
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":
             return f"; the observation lists no actions, drawn from its words{solution}"

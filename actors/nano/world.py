@@ -1,4 +1,4 @@
-"""Draws environments: a skill, a document, a family of the skill, and knobs (either held-out or other ones)."""
+"""Draws environments: a skill, a document, a family of the skill, and knobs, which are held-out or not."""
 
 import random
 from collections.abc import Callable, Container, Sequence
@@ -82,7 +82,7 @@ class World:
     at most one level from its seed."""
 
     fields: Sequence[str] = ()
-    """Fields of documents that each mean one family of a skill. If empty, a document may mean any family."""
+    """Fields of documents that each mean one family of a skill. If empty, a document means any family of the skill."""
 
     def draw(
         self,
@@ -114,7 +114,7 @@ class World:
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
         """Draw held-out environments, equally many for each skill. A smaller `count` gives a prefix.
 
-        In a world by level, equally many for each skill and level.
+        With `by_level`, there are equally many for each skill and level.
         """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))

@@ -58,7 +58,7 @@ def _make_item(row: DataRow, once: Once) -> SuiteItem:
     once.add(row, "question_content", problem)
     starter = row.find("starter_code") or ""
     if not isinstance(starter, str):
-        raise RunError(f"{row.where}, column 'starter_code': holds no text")
+        raise RunError(f"{row.where}, column 'starter_code': must be text")
     metadata = _decode_json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
     tests, hidden = _encode_tests(_decode_json(row, "public_test_cases", _cases)), _read_hidden(row)
     if tests == hidden == _NONE:
@@ -80,7 +80,7 @@ def _read_hidden(row: DataRow) -> str:
     """Return the private tests: as JSON, or packed as they were given. Raises RunError."""
     given = row.find("private_test_cases") or ""
     if not isinstance(given, str):
-        raise RunError(f"{row.where}, column 'private_test_cases': holds no text")
+        raise RunError(f"{row.where}, column 'private_test_cases': must be text")
     given = given.strip()
     if given.startswith("["):
         return _encode_tests(_decode_json(row, "private_test_cases", _cases))

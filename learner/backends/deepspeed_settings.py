@@ -37,7 +37,7 @@ def find_device(config: Config) -> torch.device:
 
 
 def choose_dtype(config: Config) -> str:
-    """Return the dtype of parameters in a forward pass. At bfloat16, the sharding stages give AdamW float32 copies."""
+    """Return the dtype of parameters in a forward pass. If it is bfloat16, AdamW updates float32 copies of them."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 

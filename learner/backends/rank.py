@@ -1,8 +1,8 @@
 """Run a further rank of a learner: a process that carries out the first rank's commands.
 
-A rank finds the first rank by the replay service. Until the ranks meet, it waits for any life of the first rank. Then
-it belongs to this life, and ends when this life is gone, even in the middle of work: the checkpoint has all state. A
-rank that is told to leave stays until the first rank has left, because the first rank's last checkpoint needs its part.
+A rank gets the first rank's address from the replay service. It may meet any life of the first rank. From then on it
+belongs to this life, and ends when this life is gone, even in the middle of work, because the checkpoint has all state.
+A rank that is told to leave stays until the first rank has left, because the last checkpoint needs the rank's part.
 """
 
 import logging

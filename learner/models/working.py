@@ -21,7 +21,10 @@ def needs_copy(model: Any, dtype: str) -> bool:
 
 
 class WorkingCopy:
-    """A bfloat16 copy of a model, in `model`. A gradient of the copy is added to the float32 gradient of the model."""
+    """A bfloat16 copy of a float32 model, as the attribute `model`.
+
+    The gradients of the copy are added to the float32 gradients of the original.
+    """
 
     def __init__(self, model: Any) -> None:
         """Copy a prepared model. Buffers keep their dtype."""

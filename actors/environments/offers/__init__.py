@@ -41,7 +41,8 @@ _LOOSE = re.compile(
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list with a single item, which may be several items in another form: `go/look`, `1-20`."""
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
-"""Items that spaces or a slash may separate, or that may be one: `1 .. 20`, `guess 1..20`, `go in / go out`."""
+"""A text that may be one item, or several items with spaces or a slash between them: `1 .. 20`, `guess 1..20`,
+`go in / go out`."""
 
 
 @dataclass(frozen=True)

@@ -142,12 +142,15 @@ def _find_matches(pattern: re.Pattern[str], text: str, draw: int) -> Iterator[re
 
 
 def choose_numbers(of: range, most: int, draw: int) -> Sequence[str]:
-    """Return the numbers of a range, ascending: at most `most`, spread over the range by `draw`."""
+    """Return the numbers of a range, ascending. If there are more than `most`, `draw` chooses `most` of them."""
     return list(map(str, of if len(of) <= most else sorted(random.Random(draw).sample(of, most))))
 
 
 def choose_some(items: Iterable[str], most: int, draw: int) -> tuple[str, ...]:
-    """Return at most `most` of the different items, in their order. `draw` decides which, so that none can hide."""
+    """Return at most `most` of the different items, in their order.
+
+    `draw` decides which, so that a program cannot hide an item by its place.
+    """
     different = tuple(dict.fromkeys(items))
     if len(different) <= most:
         return different

@@ -38,7 +38,7 @@ from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 
 FRESH = 3
-"""Number of seeds whose fresh states the stage `gate` checks."""
+"""Number of instances that the stage `gate` checks in their fresh state."""
 REASON_CHARACTERS = 200
 """Most characters of a program's text in a reason."""
 DONE = Move("done")
@@ -200,7 +200,8 @@ class ToolAdmission(Admission[Move]):
         if (before.state, before.done) != (after.state, after.done):
             raise RejectedError("refused calls change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
-        # A request may ask for such a call, for example to clear a text. Then the solution has it.
+        # An instruction may ask for a call that looks meaningless, for example to clear a text. The solution has such a
+        # call, so it does not count as meaningless.
         moves_that_solve = [move for play, _ in self.solutions for move in play.actions]
         solving = {write_call(call.name, call.arguments) for move in moves_that_solve for call in move.calls}
         calls = [

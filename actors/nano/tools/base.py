@@ -170,8 +170,8 @@ def parse_entries(result: str) -> dict[str, str]:
 Steps = Generator[str, str, None]
 """The messages that serve one request. Each `send` passes the result of the previous message. Never ends by itself."""
 Plan = Callable[[str, list[str]], Steps]
-"""Makes the steps for a request from the remaining candidates, the first to try first. A refused candidate is
-removed."""
+"""Makes the steps for a request. Gets the remaining candidates in the order to try them, and removes each refused
+candidate from the list."""
 
 
 class Clerk:

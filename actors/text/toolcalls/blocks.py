@@ -111,9 +111,9 @@ def decode(text: str, at: int = 0) -> tuple[Any, int]:
 def _decode(text: str, at: int) -> tuple[Any, int]:
     """Decode one JSON value. Return the value and the place after it, counted from `at`.
 
-    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded, which grows
-    while its edge may have caused the error. An error counts all lines before it, so decoding a whole text with many
-    errors would take quadratic time.
+    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded. The window grows
+    while its edge may have caused the error. Without a window, a text with many errors would take quadratic time,
+    because JSONDecodeError counts all lines before the error.
     """
     width = _WINDOW
     while True:
@@ -131,9 +131,9 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 
 
 def call(name: object, arguments: object) -> Block:
-    """Build a call, or Malformed with the reason. Missing arguments become {}.
+    """Build a call, or Malformed with the reason.
 
-    A text that contains an object is decoded.
+    `arguments` is an object, or the JSON of one. Missing arguments become {}.
     """
     if not isinstance(name, str) or not name:
         return Malformed('the call has no name: "name" must be a text that is not empty')

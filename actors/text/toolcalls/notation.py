@@ -82,7 +82,7 @@ def _read_literal(what: str, node: ast.expr) -> Any:
     try:
         return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
     except _UNREADABLE:
-        raise ValueError(f"{what} must be a literal that JSON has, is {_cut_text(ast.unparse(node))}") from None
+        raise ValueError(f"{what} must be a literal that JSON has, not {_cut_text(ast.unparse(node))}") from None
 
 
 def _read(name: object, arguments: object) -> Call:
