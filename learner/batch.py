@@ -128,7 +128,7 @@ def prepare(
     weight = compute_designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _make_rows(group, weight) if len(row.trained)]
     if not rows:
-        raise ValueError("a batch without one trained token")
+        raise ValueError("a batch without a trained token")
     rows = [rows[index] for index in sort_lexicographic([row.read for row in rows])]
     lengths = np.array([len(row.read) for row in rows])
     shared = count_shared([row.read for row in rows]) if share else np.zeros_like(lengths)

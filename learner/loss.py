@@ -167,7 +167,7 @@ def average_loss(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
 
 
 def compute_denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
-    """Return the denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
+    """Return the denominator of the whole batch: its number of trained tokens, or of trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 

@@ -52,7 +52,7 @@ class Learner:
 
     async def live(self) -> None:
         """Train until cancelled. Then write a checkpoint."""
-        if saved := self._writer.saved:  # the acknowledgement may have been lost with the process
+        if saved := self._writer.saved:  # report it again: the last process may have ended before it could
             try:
                 await self._replay.checkpointed(saved)
             except RefusedError as error:

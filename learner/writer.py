@@ -38,7 +38,7 @@ class Work(NamedTuple):
     """Metrics of the step."""
 
     policy: weights.PolicyCopy
-    """A copy of the policy. It is part of everything that is written."""
+    """A copy of the policy. Published weights, kept policies and checkpoints all contain it."""
 
     publish: bool
     """If True, the weights are announced."""

@@ -11,7 +11,7 @@ import msgspec
 from actors.text.profile import Document
 from spade.decoding import UnreadableError, try_decode
 
-LONGEST = 1 << 24  # bytes of a document in a file
+LONGEST = 1 << 24  # bytes of a line; a longer line is an error
 _TITLE_CHARACTERS = 60
 
 

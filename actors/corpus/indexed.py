@@ -38,7 +38,7 @@ class CorpusIndex(msgspec.Struct, frozen=True, array_like=True, tag="spade corpu
     """Digest of the documents."""
 
     check: str
-    """Check of `digest` and `places`, which detects a damaged index."""
+    """A checksum of `digest` and `places`, which detects a damaged index."""
 
     places: bytes
     """First byte of each document, as 64-bit integers of this machine."""
@@ -73,7 +73,7 @@ class IndexedCorpus(Corpus):
         start = self._places[place]
         end = self._places[place + 1] if place + 1 < len(self._places) else self._size
         if not start < end <= self._size:
-            raise RunError(f"{_name_index_file(self._path)}: names places that are not in the file; remove it")
+            raise RunError(f"{_name_index_file(self._path)}: names places outside of the JSONL; remove this index")
         line = os.pread(self._descriptor, min(end - start, LONGEST), start)
         try:
             return read_line(line, place + 1)
@@ -89,14 +89,14 @@ def _name_index_file(path: Path) -> Path:
 
 
 def compute_check(digest: str, places: bytes) -> str:
-    """Return the check of an index."""
+    """Return the checksum of an index."""
     return hashlib.blake2b(digest.encode() + places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
 
 
 def _load_kept_index(path: Path, found: os.stat_result) -> CorpusIndex | None:
     """Return the index beside the file, or None if it is missing, damaged or out of date."""
     try:
-        # a document takes at least 8 bytes of the file, so a larger count is false
+        # A document takes at least 8 bytes in the JSONL, and 8 in the index. So a much larger index is not valid.
         index = try_decode(_indices.decode, read(_name_index_file(path), found.st_size + 1_024))
     except (OSError, RunError, UnreadableError):
         return None

@@ -147,7 +147,7 @@ class Auditor:
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
         for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
             if isinstance(answer, Observed) and answer_digest(answer) != digest:
-                return f"answered turn {turn} otherwise than recorded"
+                return f"answered turn {turn} differently than recorded"
         return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
 
     async def _play_at_random(self) -> None:
@@ -377,7 +377,7 @@ def _told(word: str) -> str:
 
 
 def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] = lambda _: None) -> Player[Move]:
-    """Return a player that makes these moves, then the moves of `then`. Without `then` it leaves."""
+    """Return a player that makes these moves, then the moves of `then`. Without `then`, it leaves the play."""
     left = iter(moves)
 
     async def act(seen: Observed) -> Move | None:

@@ -132,7 +132,7 @@ class FormProbing(Probing[str]):
         return None
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
-        """Return True if these actions, or the first of them, win a play."""
+        """Return True if these actions win a play. The play may end before the last of them."""
         play = await self.probe(seed, make_policy(list(actions), ""))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 

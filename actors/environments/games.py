@@ -217,12 +217,11 @@ class GameAdmission(Admission[str]):
         """
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":
-            return f"; the observation lists no actions, drawn from its words{solution}"
+            return f"; the observation lists no actions, so they were drawn from its words{solution}"
         if found.kind == "uncertain":
             shown = ", ".join(found.readings[0])[:80]
-            return (
-                f"; uncertain: its list is not in the prescribed form, drawn from readings such as [{shown}]{solution}"
-            )
+            drawn = f"so actions were drawn from readings such as [{shown}]{solution}"
+            return f"; uncertain: its list is not in the prescribed form, {drawn}"
         if self.form.unoffered:
-            return f"; no list that can be read has {self.form.unoffered[0][:40]!r} of the solution"
+            return f"; no list that can be read has the solution's action {self.form.unoffered[0][:40]!r}"
         return ""

@@ -23,7 +23,7 @@ _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
 MOST_FORMED = 256
-"""Most actions of one form that a player can be expected to try."""
+"""The largest number of actions of one form that a player can be expected to try."""
 
 
 Form = tuple[str, ...]
@@ -42,7 +42,7 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the beginning of an answer's texts, of the length that this module reads.
+    """Return the texts of an answer, cut to the length that this module reads.
 
     An escaped newline of a schema becomes a newline, so its "n" is not read as part of a word.
     """
@@ -179,10 +179,8 @@ def _is_submission(move: Move) -> bool:
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its joined runs of short words, and the values of its calls.
 
-    The short values of a call are joined as well.
-
-    If an action consists only of signs, the signs are its word. The answer `done` after calls does not count, since
-    every player is told to end with it.
+    The short values of a call are joined as well. If an action consists only of signs, the signs are its word. The
+    answer `done` after calls does not count, since every player is told to end with it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]

@@ -47,7 +47,7 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, it varies a drawn seed. Return it and the seed, if any."""
+    """Draw an environment. With probability VARIED, draw a seed first and vary it. Return environment and seed."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None

@@ -24,7 +24,7 @@ keeps high levels only by selection."""
 
 
 class Given(Protocol):
-    """The parameters of a program that its world reads."""
+    """The parameters that the programs of every family have."""
 
     @property
     def level(self) -> int:

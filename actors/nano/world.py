@@ -103,7 +103,7 @@ class World:
         return meant[0] if document.field in self.fields else rng.choice(meant)
 
     def meant(self, document: Document, skill: str) -> list[Family[Any, Any]]:
-        """Return the families that the document may mean for the skill. Only one, if the document's field decides."""
+        """Return the families that the document may mean for the skill. A field of `fields` means one."""
         kin = self.kin(skill)
         return [kin[self.fields.index(document.field) % len(kin)]] if document.field in self.fields else kin
 

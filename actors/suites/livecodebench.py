@@ -28,7 +28,7 @@ _RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 _TEST_S = 6.0
 _NONE = "[]"
-MOST_TESTS = 16 << 20  # most characters of a problem's tests
+MOST_TESTS = 16 << 20  # characters of all tests of a problem
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def _read_hidden(row: DataRow) -> str:
 
 
 def _decode_json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode a column that holds JSON as text, or the value itself."""
+    """Decode a column. The column holds JSON as text, or the value itself."""
     value = row.find(column)
     try:
         return try_decode(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))

@@ -78,7 +78,7 @@ class _Fitting:
         return Prompt(ids, tuple(example.environment for example in (*self._seeds, *avoided)))
 
     def _add_examples(self, length: int) -> None:
-        """Take the examples that fit together with `length` characters of the document. The profile may omit some."""
+        """Take the examples that fit with `length` characters of the document. The profile may leave out examples."""
         prompt = self._make_ids(length)
         for seed in self._job.seeds:
             self._seeds.append(seed)

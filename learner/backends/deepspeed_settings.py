@@ -32,7 +32,9 @@ def find_device(config: Config) -> torch.device:
     if pick_device(device).type == "cpu":
         return torch.device("cpu")
     if device not in ("auto", "cuda"):
-        raise ConfigError(f"learner.device: {device!r}; with deepspeed use 'auto', and learner.gpus for a choice")
+        raise ConfigError(
+            f"learner.device: must be 'auto' or 'cpu' with deepspeed, is {device!r}; learner.gpus chooses the GPUs"
+        )
     return torch.device("cuda", 0)
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Scorer(Module):
-    """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers parameters around it."""
+    """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers its sharded parameters."""
 
     def __init__(self, model: Any, low: bool) -> None:
         """Wrap `model`. With `low`, float32 parameters are autocast to bfloat16. Else their own dtype is used."""

@@ -28,7 +28,7 @@ def _multiply(module: Linear, x: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """The product of `linear` in the number format of its input."""
+    """The product of `linear` in the dtype of its input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:

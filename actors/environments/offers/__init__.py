@@ -20,7 +20,7 @@ __all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
 MOST = 1_000
-"""Most numbers that are read from the ranges of a list. A different `draw` takes different numbers."""
+"""From the ranges of a list, at most this many numbers are read. Each `draw` takes other numbers."""
 MOST_MISSED = 0.5
 """With an exact list, the largest share of random actions that do not come from the list."""
 GUESSED = 0.25

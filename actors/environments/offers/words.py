@@ -8,7 +8,7 @@ from functools import cached_property
 MOST_WORDS = 60
 MOST_NUMBERS = 60
 MOST_RANGES = 20
-"""Most ranges of one kind that are read in a text."""
+"""The largest number of ranges of one kind that are read in a text."""
 _STEPS = 21
 """Number of values drawn from a range of decimal numbers."""
 

@@ -20,7 +20,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.protocol import Observed, ToolCall
 
 MOST_WORDS = 1_000
-"""Most words that a guesser remembers. It forgets the oldest ones."""
+"""The largest number of words that a guesser remembers. It forgets the oldest ones."""
 OPTIONAL = 0.5
 """The probability of giving an optional argument."""
 REPEATED = 0.25

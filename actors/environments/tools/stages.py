@@ -40,7 +40,7 @@ from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 FRESH = 3
 """Number of instances that the stage `gate` checks in their fresh state."""
 REASON_CHARACTERS = 200
-"""Most characters of a program's text in a reason."""
+"""The largest number of characters that a reason quotes from a program's text."""
 DONE = Move("done")
 
 
@@ -172,7 +172,7 @@ class ToolAdmission(Admission[Move]):
     async def check_values(self) -> None:
         """Keep the values that a hint must not state. Raises RejectedError if they are too many.
 
-        If calls with the same values solve every instance, the values of the first calls, as one text, are among them.
+        If calls with the same values solve every instance, the values of the first calls are also kept, as one text.
         """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):

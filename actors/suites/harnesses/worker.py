@@ -222,7 +222,7 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
     python = environment.find_python(name)
     given = "" if data is None else str(data.absolute())
     code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
-    own = [str(python), "-s", "-B", "-c", code]  # without -E, which would ignore the hash seed
+    own = [str(python), "-s", "-B", "-c", code]  # no -E: Python would then ignore PYTHONHASHSEED
     if tier == "none":
         return own
     shown = [environment.find_folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 from spade.protocol import MOST_ARGUMENTS, MOST_NAME
 
 DEEPEST = 32
-"""The most levels of objects and lists inside arguments."""
+"""The largest depth of nested objects and lists in arguments."""
 
 BEGIN, END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWERED = "<answer>", "</answer>"
 _WINDOW = 1024  # characters
-_LONGEST_WORD = 16  # most characters of a word that a window's edge may cut, such as -Infinity or an escape
+_LONGEST_WORD = 16  # characters; the edge of a window may cut a word of this length, such as -Infinity
 EITHER = re.compile(f"{BEGIN}|{END}")
 _SPACE = re.compile(r"\s*+")
 
