@@ -62,7 +62,7 @@ class Suite:
 
     @property
     def library(self) -> Library | None:
-        """Return the entry of `sandbox.libraries` that the programs extend, or None."""
+        """Return the library that the programs extend, by its name in `sandbox.libraries`, or None."""
         return SUITE_TRAITS[self.name].library
 
     def protocol(self, name: ProtocolName) -> Protocol:

@@ -150,16 +150,16 @@ def _train(shard: Shard, batch: Batch) -> None:
 
 
 async def _run_in_thread(work: Callable[[], object]) -> None:
-    """Run `work` in a thread, and leave the thread behind when the first rank is gone.
+    """Run `work` in a thread. Abandon the thread when the first rank is gone.
 
-    The end of another rank may make the work fail.
+    The work may fail because another rank ended. So wait before the error is raised.
     """
     try:
         await trio.to_thread.run_sync(work, abandon_on_cancel=True)
     except SpadeError:
         raise
     except Exception:
-        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, report this as the reason
+        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, `_until_gone` reports this reason
         raise
 
 

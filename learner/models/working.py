@@ -41,7 +41,7 @@ class WorkingCopy:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take the trained parameters of the model again."""
+        """Copy the trained parameters of the model again."""
         trained = [(low, one) for one, low in self._pairs if one.requires_grad]
         torch._foreach_copy_([low for low, _ in trained], [one for _, one in trained])
 

@@ -135,7 +135,7 @@ def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
     write("moons.jsonl", texts("Moon", 50))
     (folder / "spec.toml").write_text(TWO)
     spec = read_spec(folder / "spec.toml")
-    with pytest.raises(RunError, match=r"out\.jsonl: a file of its sources changed meanwhile"):
+    with pytest.raises(RunError, match=r"out\.jsonl: a source file changed during the build"):
         mixture.build(spec, folder / "out.jsonl", lambda _: os.utime("tides.jsonl", ns=(1, 1)))
     assert not (folder / "out.jsonl").exists()
     mixture.build(spec, folder / "out.jsonl", print)
