@@ -129,7 +129,7 @@ def draw_decimals(text: str, draw: int) -> Iterator[str]:
 
 
 def expand_commands(text: str, most: int, draw: int) -> Iterator[str]:
-    """Yield each verb of a text that is followed by a range, with each number of the range."""
+    """Yield each verb that stands before a range in a text, together with each number of the range."""
     for match in _find_matches(_COMMAND, text, draw):
         verb, low, high, end = match.groups()
         yield from (f"{verb}{number}{end}" for number in choose_numbers(range(int(low), int(high) + 1), most, draw))
