@@ -19,7 +19,7 @@ def group_advantages(group: Group) -> NDArray[np.float64]:
 
 
 def compute_agent_advantages(returns: Sequence[float]) -> NDArray[np.float64]:
-    """Return (return - mean) / std over the group, with std without Bessel's correction: shape (plays,), float64.
+    """Return (return - mean) / std over the group: shape (plays,), float64. The std is without Bessel's correction.
 
     If the returns differ only by rounding, all advantages are 0. GRPO (arXiv:2402.03300), section 4.1.2.
     """

@@ -100,7 +100,7 @@ class Prepared:
     micro: tuple[MicroBatch, ...]
     """All micro-batches of the step."""
     trained_tokens: int
-    """Number of trained tokens in the batch. If losses are averaged by token, the denominator of each micro-batch."""
+    """Number of trained tokens in the batch. If losses are averaged by token, every micro-batch divides by it."""
     read_tokens: int
     """Number of tokens read in all sequences. A shared beginning counts once for each sequence."""
     agent_sequences: int
@@ -121,14 +121,14 @@ def prepare(
 ) -> Prepared:
     """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`). A longer sequence goes alone.
 
-    The order depends on the groups alone: sequences are in lexicographic order, equal sequences as they came. With
-    several `ranks` the micro-batches have about the same size. Without `share` every sequence is computed whole.
-    Raises ValueError if the batch has not one trained token.
+    Sequences are in lexicographic order, and equal sequences keep their order. With several `ranks` the micro-batches
+    have about the same size. Without `share` every sequence is computed whole. Raises ValueError if the batch lacks
+    trained tokens.
     """
     weight = compute_designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _make_rows(group, weight) if len(row.trained)]
     if not rows:
-        raise ValueError("a batch without one trained token")
+        raise ValueError("a batch without a trained token")
     rows = [rows[index] for index in sort_lexicographic([row.read for row in rows])]
     lengths = np.array([len(row.read) for row in rows])
     shared = count_shared([row.read for row in rows]) if share else np.zeros_like(lengths)

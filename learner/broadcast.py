@@ -96,7 +96,7 @@ async def _answer_request(holds: Holds, peer: Hello, root: Path, request: GetWei
     except OSError as error:
         if not is_out_of_descriptors(error):
             raise
-        log.error("%s is sent no weights: %s; too many connections are open", peer.name, format_reason(error))
+        log.error("cannot send weights to %s: %s; too many connections are open", peer.name, format_reason(error))
         return Refused("the learner has no descriptors left; ask for newer weights")
     return response
 

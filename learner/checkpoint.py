@@ -57,7 +57,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        # If a folder has this name, it is damaged: otherwise the start would have chosen it.
+        # A folder that already has this name is damaged. Otherwise the learner would have resumed from it.
         # The move fails if a newer life has deleted the draft.
         move_from_draft(made, folder)
     return folder

@@ -32,7 +32,10 @@ log = logging.getLogger(__name__)
 
 
 class Claim:
-    """A claim of a life of the process `name` on the checkpoint folder `root`. An uncounted life never writes one."""
+    """The claim of one life of the process `name` on the checkpoint folder `root`.
+
+    If lives are not counted (`LifeNumber`), the claim is never written.
+    """
 
     def __init__(self, root: Path, name: str, life: LifeNumber) -> None:
         self._file = root / FILE

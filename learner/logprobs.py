@@ -91,7 +91,7 @@ def _fits_fusion(head: Any, hidden: Tensor) -> bool:
 
 
 class _Score(torch.autograd.Function):
-    """`_score` in chunks. Keeps no logits for the gradient, and sums the gradient of the head in float32."""
+    """Compute `_score` in chunks. Keeps no logits for the gradient. Sums the gradient of the head in float32."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:

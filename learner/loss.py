@@ -158,15 +158,16 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
 def average_loss(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
     """Return each token's part of the sum that is divided by `compute_denominator`: shape (n,).
 
-    By "token" it is the loss, so every token of the batch counts the same (DAPO, arXiv:2503.14476).
-    By "sequence" it is loss / `whole`, the trained tokens of the trajectory. So every trajectory counts the same, even
-    if rewinds split it into several sequences (GRPO, arXiv:2402.03300).
+    With aggregation "token", the part is the loss, so every token of the batch counts the same (DAPO,
+    arXiv:2503.14476). With "sequence", it is the loss divided by `whole`, the number of trained tokens of the
+    trajectory. So every trajectory counts the same, even if rewinds split it into several sequences (GRPO,
+    arXiv:2402.03300).
     """
     return loss if settings.aggregation == "token" else loss / whole
 
 
 def compute_denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
-    """Return the denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
+    """Return the denominator of the whole batch: its number of trained tokens, or of trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 

@@ -37,9 +37,8 @@ def split_parameters(parameters: Iterable[Parameter], weight_decay: float) -> li
 def compute_learning_rate(step: int, learner: Learner) -> float:
     """Return the learning rate of learner step `step` (from 1). A resume needs no state, since only the step counts.
 
-    The rate rises linearly over `warmup_steps` and reaches `lr` at the step after them. Then a constant schedule stays.
-    A cosine schedule falls on half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR,
-    arXiv:1608.03983).
+    The rate rises linearly over `warmup_steps` and reaches `lr` at the step after them. Then it stays constant,
+    or falls on half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR, arXiv:1608.03983).
     """
     if step <= learner.warmup_steps:
         return learner.lr * step / (learner.warmup_steps + 1)

@@ -40,8 +40,8 @@ def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
     """Cut ordered sequences into as few runs of at most `limit` tokens as possible.
 
     A computed token counts 1, and a token taken from the predecessor counts 1 / JOINED. The first sequence of a run
-    takes nothing. Among the cuts with the fewest runs, return one with the fewest tokens in all. A sequence longer than
-    `limit` is a run of its own.
+    takes no tokens. Among the cuts with the fewest runs, return one with the fewest tokens in all. A sequence longer
+    than `limit` is a run of its own.
     """
     count, least = len(lengths), 0
     shared = shared - shared // JOINED

@@ -52,7 +52,7 @@ class Learner:
 
     async def live(self) -> None:
         """Train until cancelled. Then write a checkpoint."""
-        if saved := self._writer.saved:  # the acknowledgement may have been lost with the process
+        if saved := self._writer.saved:  # report it again: the last process may have ended before it could
             try:
                 await self._replay.checkpointed(saved)
             except RefusedError as error:
@@ -74,7 +74,7 @@ class Learner:
             # The bus is closing. The next start will report this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 if self._backend.step > self._writer.saved:
-                    await self._writer.keep_policy()  # before its copy is overwritten
+                    await self._writer.keep_policy()  # now, because `_copy` overwrites the policy to keep
                     copy = partial(self._copy, publish=False, keep=False, save=True)
                     await self._writer.save(await trio.to_thread.run_sync(copy))
             raise

@@ -25,7 +25,7 @@ class PolicyCopy:
     def __init__(self, model: Any, dtype: str) -> None:
         """Make room for the parameters of `model` in `dtype`, "float32" or "bfloat16"."""
         with torch.device("meta"):
-            made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into the configuration
+            made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into this copy
         made.to(getattr(torch, dtype)).to_empty(device="cpu").tie_weights()
         made.generation_config = model.generation_config
         made._weight_conversions = getattr(model, "_weight_conversions", None)  # the names of its tensors in files

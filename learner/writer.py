@@ -38,7 +38,7 @@ class Work(NamedTuple):
     """Metrics of the step."""
 
     policy: weights.PolicyCopy
-    """A copy of the policy. It is part of everything that is written."""
+    """A copy of the policy. Published weights, kept policies and checkpoints all contain it."""
 
     publish: bool
     """If True, the weights are announced."""
@@ -93,7 +93,7 @@ class Writer:
         self._free.release()
 
     async def leave(self) -> None:
-        """Finish the work in hand, although this task is cancelled. A checkpoint that is not begun is left out.
+        """Finish the work in hand, although this task is cancelled. A checkpoint that has not begun is left out.
 
         The replay service has a quarter of `supervise.drain_s` to answer.
         """
@@ -103,7 +103,10 @@ class Writer:
             await self.settle()
 
     async def keep_policy(self) -> None:
-        """Keep the policy of a work whose writing failed before. A checkpoint of a later step would leave it out."""
+        """Keep the policy that is due and not yet kept, if any.
+
+        A run that resumes from a later checkpoint would never make this policy again.
+        """
         if self._unkept is not None:
             await trio.to_thread.run_sync(self._keep_policy, self._unkept)
             self._unkept = None

@@ -18,7 +18,7 @@ from spade.errors import ConfigError, RunError, format_reason
 
 __all__ = ["Corpus", "Grounds", "find_built_path", "load", "load_grounds"]
 
-HELD_CHARACTERS = 1 << 26  # a larger corpus is not held in memory
+HELD_CHARACTERS = 1 << 26  # of the largest corpus that may be held in memory
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def load(path: str, domain: DomainName = "games") -> Corpus:
     """Load a corpus: "builtin", "none", a JSONL, a Parquet file or a folder.
 
     A JSONL is read by index. A Parquet file or a folder is held in memory. "builtin" differs by domain, and "none" is
-    empty. A document without `id` gets its number, a document without `title` its first words. Raises ConfigError if
-    the path does not exist, contains something else than documents, or is empty.
+    empty. A missing `id` becomes the document's number, and a missing `title` the first words of the text. Raises
+    ConfigError if the path does not exist, contains something else than documents, or is empty.
     """
     if not path:  # "" as a path would mean the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")

@@ -1,4 +1,4 @@
-"""Cuts long texts after whole sentences to a budget of tokens."""
+"""Cuts long texts to a budget of tokens, at the end of a sentence."""
 
 import re
 from bisect import bisect_right
@@ -32,7 +32,7 @@ def make_counter(tokenizer: str) -> Counter:
 
 
 def cut_at_sentence(text: str, tokens: int, count: Counter) -> str:
-    """Return as many first sentences of `text` as fit into `tokens`.
+    """Return the longest beginning of `text` that has only whole sentences and fits into `tokens`.
 
     Returns "" if the first sentence is longer.
     """

@@ -11,7 +11,7 @@ import msgspec
 from actors.text.profile import Document
 from spade.decoding import UnreadableError, try_decode
 
-LONGEST = 1 << 24  # bytes of a document in a file
+LONGEST = 1 << 24  # bytes of a line; a longer line is an error
 _TITLE_CHARACTERS = 60
 
 
@@ -35,7 +35,7 @@ _lines = msgspec.json.Decoder(_Line)
 
 
 def make(text: str, id: str, field: str = "", title: str = "") -> Document:
-    """Make a document. A missing `title` becomes its first words. Raises UnreadableError if the text is empty."""
+    """Make a document. A missing `title` becomes the first words of the text. Raises UnreadableError without text."""
     text = text.strip()
     if not text:
         raise UnreadableError("the text is empty")

@@ -18,7 +18,7 @@ PlacedRow = tuple[str, Mapping[str, Any]]
 def number_rows(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[PlacedRow]:
     """Yield the rows with their locations, numbered from 1.
 
-    Raises RunError with the row at which reading raised any exception.
+    If reading a row raises any exception, raises RunError that names the row.
     """
     left = read_each(read_rows)
     for number in count(1):
@@ -33,7 +33,7 @@ def number_rows(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[
 
 
 def read_parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> Iterator[PlacedRow]:
-    """Yield the rows of a Parquet file. If it has the column `needed`, yield only this column and those in `beside`.
+    """Yield the rows of a Parquet file. If it has the column `needed`, yield only this column and the columns `beside`.
 
     Raises RunError as `number_rows` does, ConfigError without pyarrow, OSError.
     """

@@ -1,8 +1,9 @@
 """A JSONL of documents that is read by index and not held in memory.
 
-The index is a file beside the JSONL, `FILE.index`. It holds the beginning of each document, and the digest of all. The
-first reader writes it, whole or not at all. If it cannot be written, each reader keeps its index in memory. The index
-is valid while the JSONL keeps its size and modification time. A forged index deceives only the processes that read it.
+The index is a file beside the JSONL, `FILE.index`. It holds the place of each document in the JSONL, and the digest of
+all documents. The first reader writes the index, whole or not at all. If this fails, each reader keeps its own index in
+memory. The index is valid while the JSONL keeps its size and modification time. A forged index deceives only the
+processes that read it.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ class CorpusIndex(msgspec.Struct, frozen=True, array_like=True, tag="spade corpu
     """Digest of the documents."""
 
     check: str
-    """Check of `digest` and `places`, which detects a damaged index."""
+    """A checksum of `digest` and `places`, which detects a damaged index."""
 
     places: bytes
     """First byte of each document, as 64-bit integers of this machine."""
@@ -72,7 +73,7 @@ class IndexedCorpus(Corpus):
         start = self._places[place]
         end = self._places[place + 1] if place + 1 < len(self._places) else self._size
         if not start < end <= self._size:
-            raise RunError(f"{_name_index_file(self._path)}: names places that are not in the file; remove it")
+            raise RunError(f"{_name_index_file(self._path)}: names places outside of the JSONL; remove this index")
         line = os.pread(self._descriptor, min(end - start, LONGEST), start)
         try:
             return read_line(line, place + 1)
@@ -88,14 +89,14 @@ def _name_index_file(path: Path) -> Path:
 
 
 def compute_check(digest: str, places: bytes) -> str:
-    """Return the check of an index."""
+    """Return the checksum of an index."""
     return hashlib.blake2b(digest.encode() + places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
 
 
 def _load_kept_index(path: Path, found: os.stat_result) -> CorpusIndex | None:
     """Return the index beside the file, or None if it is missing, damaged or out of date."""
     try:
-        # a document takes at least 8 bytes of the file, so a larger count is false
+        # A document takes at least 8 bytes in the JSONL, and 8 in the index. So a much larger index is not valid.
         index = try_decode(_indices.decode, read(_name_index_file(path), found.st_size + 1_024))
     except (OSError, RunError, UnreadableError):
         return None
@@ -117,15 +118,17 @@ def _make_index(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIn
         raise RunError(f"{path}, {error}") from None
     now = os.fstat(opened.fileno())
     if (now.st_size, now.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
-        raise RunError(f"{path}: changed while it was read; read it again when it is whole")
+        raise RunError(f"{path}: changed while it was read; try again once nothing writes to it")
     if not places:
-        raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
+        raise RunError(f"{path} holds no document; write a JSON object with a 'text' on each line")
     packed = places.tobytes()
     index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, compute_check(digest.hex, packed), packed)
     try:
         replace(_name_index_file(path), msgspec.msgpack.encode(index))
     except OSError as error:
         log.warning(
-            "%s: was not written (%s); each process makes it for itself", _name_index_file(path), format_reason(error)
+            "%s: was not written (%s); each process makes its own index in memory",
+            _name_index_file(path),
+            format_reason(error),
         )
     return index

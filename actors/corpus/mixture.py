@@ -62,7 +62,7 @@ _progresses = msgspec.msgpack.Decoder(SourceProgress)
 
 
 def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
-    """Build the corpus `out`, or continue an interrupted build. It appears only when complete.
+    """Build the corpus `out`, or continue an interrupted build. `out` appears only when it is complete.
 
     `tell` receives a line for each source. Raises RunError if `out` exists, or if a source cannot be read or has too
     few documents; ConfigError, OSError.
@@ -77,7 +77,7 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
         for number, count in enumerate(spec.counts()):
             mixture.take(number, count)
         if spec.fingerprint() != fingerprint:
-            raise RunError(f"{out}: a file of its sources changed meanwhile; the same command begins the build anew")
+            raise RunError(f"{out}: a source file changed during the build; the same command begins the build anew")
         _write(base, out)
         draft.unlink()
 
@@ -184,7 +184,7 @@ class _Mixture:
         if {own, f"{name}/{own}"} & self._exclusions.ids or self._exclusions.hold(text):
             return "excluded"
         if self._spec.tokens and not (text := cut_at_sentence(text, self._spec.tokens, self._count)):
-            return "first sentence over the tokens"
+            return "with a first sentence of too many tokens"
         written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
         if len(written) > LONGEST:
             return f"over {LONGEST} bytes"

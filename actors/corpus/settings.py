@@ -20,7 +20,7 @@ BUILTIN = (
     "a board of tasks: projects, deadlines, what depends on what, and who does it",
 )
 """Ten settings, as in the paper. The paper names five: a bank, retail, tickets, telecom, a smart home."""
-LONGEST = MOST_NAME  # characters, so that messages can carry it
+LONGEST = MOST_NAME  # characters; messages carry no longer setting
 
 
 def read_settings(path: str) -> tuple[str, ...]:
@@ -46,7 +46,10 @@ def read_settings(path: str) -> tuple[str, ...]:
 
 
 def compute_digest(documents: str, settings: tuple[str, ...]) -> str:
-    """Return the digest of documents and settings. With shipped or no settings, it is the documents' digest."""
+    """Return the digest of documents and settings.
+
+    If the settings are shipped or empty, this is the digest of the documents.
+    """
     if settings in ((), BUILTIN):
         return documents
     return hashlib.blake2b("\n".join((documents, *settings)).encode(), digest_size=16).hexdigest()

@@ -47,7 +47,7 @@ class TextRow(NamedTuple):
 
 
 def list_files(path: Path) -> list[Path]:
-    """Return the file itself, or the files of a folder in name order. Does not follow links to folders.
+    """Return the file itself, or the text and table files of a folder in name order. Does not follow links to folders.
 
     Raises OSError, or RunError if a folder lacks such files.
     """
@@ -59,7 +59,7 @@ def list_files(path: Path) -> list[Path]:
         found += [Path(folder, name) for name in names if not name.startswith(".")]
     found = sorted(file for file in found if file.suffix in (*TEXTS, *TABLES))
     if not found:
-        raise RunError(f"{path} holds no file {', '.join((*TEXTS, *TABLES))}")
+        raise RunError(f"{path} has no file that ends in {', '.join((*TEXTS, *TABLES))}")
     return found
 
 
@@ -114,7 +114,7 @@ def _read_text_file(file: Path) -> str:
     except UnreadableError as error:
         raise RunError(f"{file}: {error}") from None
     if "\0" in text:
-        raise RunError(f"{file}: holds NUL characters, so it is no text")
+        raise RunError(f"{file}: holds NUL characters, so it is not text")
     return text
 
 
@@ -148,7 +148,7 @@ def _read_text(where: str, columns: Mapping[str, Any], column: str) -> str:
         raise RunError(f"{where}: has no text in column {column!r}; its columns: {there}")
     text = columns[column]
     if text is not None and not isinstance(text, str):
-        raise RunError(f"{where}: column {column!r} holds no text but {type(text).__name__}")
+        raise RunError(f"{where}: column {column!r} must be text, is {type(text).__name__}")
     if text is not None and len(text) > LONGEST:
         raise RunError(f"{where}: is over {LONGEST} characters")
     return text or ""

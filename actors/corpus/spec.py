@@ -25,7 +25,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One source of documents. Give either `path` or `dataset`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
-    """Name of the source. It becomes the field of its documents."""
+    """Name of the source. It becomes the `field` of the source's documents."""
 
     path: str = ""
     """A JSONL, Parquet or text file, or a folder of them."""
@@ -52,7 +52,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Number of documents to draw. If neither this nor `weight` is given, all are taken."""
 
     weight: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    """Share of the spec's `documents`, instead of `count`."""
+    """Weight of the source. Replaces `count`: sources share the spec's `documents` by their weights."""
 
     def read(self) -> Iterator[TextRow]:
         """Yield the source's rows. Raises as `read_rows` and `stream_hub_rows` do."""
@@ -71,7 +71,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Decides which documents are drawn, and their order."""
 
     tokens: Positive | None = None
-    """Most tokens of a document. Longer ones are cut after a whole sentence. If None, no document is cut."""
+    """Limit of a document, in tokens. A longer document is cut after a whole sentence. If None, no document is cut."""
 
     tokenizer: str = ""
     """The model with the tokenizer to count with, named as in model.path. "" counts a token for every 4 bytes."""
@@ -83,7 +83,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of ids, one a line. Documents with these ids are left out."""
 
     exclude_texts: str = ""
-    """A file of texts, one a line. Documents that contain one are left out. Ignores case and white space."""
+    """A file of texts, one a line. Documents that contain such a text are left out. Ignores case and white space."""
 
     def counts(self) -> list[int | None]:
         """Return the number of documents to draw from each source. None means all."""
@@ -105,7 +105,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def share_out(weights: list[float], total: int) -> list[int]:
-    """Divide `total` by weight.
+    """Divide `total` into whole shares in proportion to the weights.
 
     Shares are rounded down. The rest goes to the largest remainders, in order if they are equal.
     """
@@ -132,7 +132,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
     _check_texts(f"{path}", spec)
     names = [source.name for source in spec.source]
     if len(set(names)) < len(names):
-        raise ConfigError(f"{path}: two sources have one name")
+        raise ConfigError(f"{path}: two sources have the same name")
     for source in spec.source:
         where = f"{path}: source {as_line(source.name, 100)}"
         _check_texts(where, source)
@@ -149,7 +149,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
                 "out, or ask for more"
             )
     if spec.tokenizer and spec.tokens is None:
-        raise ConfigError(f"{path}: without tokens, the tokenizer has nothing to count")
+        raise ConfigError(f"{path}: has a tokenizer but no limit of tokens; set tokens, or leave tokenizer out")
 
 
 def _check_texts(where: str, read: CorpusSpec | CorpusSource) -> None:
@@ -173,7 +173,7 @@ class Exclusions:
             folded = _fold_text(text)
             if len(folded) < SHORTEST:
                 raise ConfigError(
-                    f"{spec.exclude_texts}, line {number}: a text to leave out has {SHORTEST} characters or more"
+                    f"{spec.exclude_texts}, line {number}: a text to leave out must have at least {SHORTEST} characters"
                 )
             self._texts.setdefault(folded[:SHORTEST], []).append(folded)
 

@@ -33,12 +33,13 @@ async def validate(
     domain: DomainName = "games",
     tools: ToolUse | None = None,
 ) -> Verdict:
-    """Admit a program of a domain or give a reason. `seed` keys the secret instance seeds.
+    """Take a program through the stages of its domain and return the verdict. `seed` keys the secret instance seeds.
 
     `play` bounds a play and sets the return that wins. `tools` are the rules of programs with tools. A program of
-    another domain is rejected at stage `class`. All calls take at most load_s + 4 step_s of processor time, and
-    step_s / 5 more for each play of the stages `random` and `constant`. The admission takes at most PATIENCE times as
-    long by the clock. Raises RunError if the sandbox itself fails.
+    another domain is rejected at stage `class`. Raises RunError if the sandbox itself fails.
+
+    All calls together may take load_s + 4 step_s of processor time, and step_s / 5 more for each play of the stages
+    `random` and `constant`. By the clock, the admission may take PATIENCE times as long.
     """
     admission = DOMAINS[domain].admission(sandbox, source, seed, limits, play or Play(), tools or ToolUse())
     with admission.deadline as scope:
@@ -53,7 +54,7 @@ async def validate(
 
 
 async def admit_opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
-    """Admit a program of a library if it resets under this seed. Nothing else is played.
+    """Admit a program of a library if it resets under this seed. Plays no action.
 
     Raises RunError if the sandbox itself fails.
     """

@@ -8,8 +8,8 @@ that nobody won. It finds:
 * hints that state a word which a play or the solution needs and no player can find
 * programs that use up the time of their audit
 
-It also counts the lost instances that the solution wins. A try proves nothing if a deadline or our own fault ended it.
-Such a try is repeated at most twice.
+It also counts the lost instances that the solution wins. A play proves nothing if it ended by a timeout or by a fault
+of the sandbox. The same play is then tried again, at most twice.
 """
 
 import random
@@ -38,7 +38,8 @@ from spade.returns import is_won
 
 TRIES = 3
 SEARCHES = 8
-"""Random plays that search an instance for the words of a hint. If all fail, the hint gives the words away."""
+"""Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
+them away."""
 
 Result = TypeVar("Result")
 
@@ -146,7 +147,7 @@ class Auditor:
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
         for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
             if isinstance(answer, Observed) and answer_digest(answer) != digest:
-                return f"answered turn {turn} otherwise than recorded"
+                return f"answered turn {turn} differently than recorded"
         return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
 
     async def _play_at_random(self) -> None:
@@ -178,7 +179,7 @@ class Auditor:
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
-        """Play the solution on instances that nobody won. If they are few, add some that only hinted plays won.
+        """Play the solution on instances that nobody won. If these are few, add instances that only hinted plays won.
 
         If the solution lists actions for some instances, every instance without a list counts as tried and not solved.
         If it never lists actions, it proves nothing about the instances.
@@ -246,16 +247,16 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves without these words, then at random. A program could recognise a player that does nothing."""
+        """Play only the moves without these words, then at random. A program could recognise a player that stops."""
         player = follow_moves(drop_words(moves, words), self._domain.guesser(self._rng, self._job.reads, ()))
         return (await self._play(seed, self._job.max_turns, player)).episode_return
 
     async def _find_gift(self) -> None:
         """Look for a hinted play that needs a word which the hint states and no observation does.
 
-        A play needs a word if the same moves return less without it. The play need not be won, since the regret pays
-        for any higher return. The same must hold on another instance, on which the moves also beat all plays without
-        the hint. Otherwise the word was a guess or part of a method.
+        A play needs a word if it returns less without the moves that have the word. The play need not be won, since the
+        regret pays for any higher return. The same must hold on another instance, and there the moves must also return
+        more than every play without the hint. Otherwise the word was a guess or part of a method.
         """
         for replay in self._job.replays:
             if not replay.hinted or replay.play not in self._returns:
@@ -290,7 +291,7 @@ class Auditor:
 
         Returns () if the moves return `least` without these words, or if no try decides this.
         """
-        # In a thread, since long observations take time. Without a hint, no observations were kept.
+        # In a thread, since long observations take time. If the program has a hint, `_play` kept the observations.
         heard_here = tuple(self._heard[seed])
         words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, heard_here)
         try:
@@ -376,7 +377,7 @@ def _told(word: str) -> str:
 
 
 def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] = lambda _: None) -> Player[Move]:
-    """Return a player that makes these moves, then the moves of `then`. Without `then` it leaves."""
+    """Return a player that makes these moves, then the moves of `then`. Without `then`, it leaves the play."""
     left = iter(moves)
 
     async def act(seen: Observed) -> Move | None:

@@ -23,9 +23,10 @@ Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] 
 Solving = Callable[[Solved, Form], list[Move] | None]
 """Return the moves of a solution, in the form that the program reads; None if the solution lists no actions."""
 Sent = Sequence[tuple[Move, bool]]
-"""Moves of agents, each with True if the observation before it did not offer its action."""
+"""Moves of agents, each with True if the observation before the move did not offer its action."""
 Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
-"""Make a player for one play. It makes random moves in the form that the program reads, some of them agents' moves."""
+"""Make a player for one play. It makes random moves, in the form that the program reads, and sometimes a move that an
+agent sent."""
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from spade.protocol import Form, Observed
 GamePolicy = Callable[[str], str]
 """Return the action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
-TRIED_ACTIONS = 4
-"""Number of random actions that show whether a program without a listed solution reads a form. A single one may change
-nothing."""
+TRIED_PLAYS = 4
+"""Number of random plays that show whether a program without a listed solution reads a form. A single play may change
+nothing even in the right form."""
 
 
 async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -132,13 +132,13 @@ class FormProbing(Probing[str]):
         return None
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
-        """Return True if these actions, or the first of them, win a play."""
+        """Return True if these actions win a play. The play may end before the last of them."""
         play = await self.probe(seed, make_policy(list(actions), ""))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
         """Return True if, in this form, different actions under one seed lead to different plays."""
-        for policy in (*[self.anything] * TRIED_ACTIONS, lambda _: NOTHING):
+        for policy in (*[self.anything] * TRIED_PLAYS, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(has_heeded(play, other) for other in self.transcripts[:-1]):
                 return True

@@ -46,7 +46,8 @@ UNREADABLE = (
     f"{FORM}"
 )
 SLIP_PLAYS = 6
-"""Most plays of the stage `garbage` for damaged actions alone. Most slips fit into the plays with nonsense."""
+"""The largest number of plays of the stage `garbage` that are only for damaged actions. Most of these actions fit into
+the plays with nonsense."""
 
 
 class GameAdmission(Admission[str]):
@@ -210,15 +211,17 @@ class GameAdmission(Admission[str]):
 
     @property
     def remark(self) -> str:
-        """A reason why random play may have missed the accepted actions; "" if their list could be read."""
+        """The reason why random play may have missed accepted actions.
+
+        "" if the list of actions could be read and has all actions of the solution.
+        """
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":
-            return f"; the observation lists no actions, drawn from its words{solution}"
+            return f"; the observation lists no actions, so they were drawn from its words{solution}"
         if found.kind == "uncertain":
             shown = ", ".join(found.readings[0])[:80]
-            return (
-                f"; uncertain: its list is not in the prescribed form, drawn from readings such as [{shown}]{solution}"
-            )
+            drawn = f"so actions were drawn from readings such as [{shown}]{solution}"
+            return f"; uncertain: its list is not in the prescribed form, {drawn}"
         if self.form.unoffered:
-            return f"; no list that can be read has {self.form.unoffered[0][:40]!r} of the solution"
+            return f"; no list that can be read has the solution's action {self.form.unoffered[0][:40]!r}"
         return ""

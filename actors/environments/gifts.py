@@ -15,14 +15,15 @@ from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
-"""Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
+"""Bounds of the length of an action sequence that a hint must not state. A shorter one may be the same by chance. A
+longer one is cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
 MOST_FORMED = 256
-"""Most actions of one form that a player can be expected to try."""
+"""The largest number of actions of one form that a player can be expected to try."""
 
 
 Form = tuple[str, ...]
@@ -41,7 +42,7 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the beginning of an answer's texts, of the length that this module reads.
+    """Return the texts of an answer, cut to the length that this module reads.
 
     An escaped newline of a schema becomes a newline, so its "n" is not read as part of a word.
     """
@@ -83,8 +84,8 @@ def _is_offered(action: str | Move, observation: str) -> bool:
 def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
-    Several shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call also
-    counts as one word, and so do its short values together.
+    A secret may be cut into pieces, so several shorter words in a row count as one word. In a call, each value counts
+    as one word, and so do the short values of the call together.
     """
     plays = list(plays)
     offers = map(read_offer, {play.observations[0] for play in plays})
@@ -97,11 +98,12 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
 
 
 def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[str]]]) -> bool:
-    """Return True if a player can derive an action from the form of listed actions. `listed`: forms and parts of these.
+    """Return True if a player can derive an action from the form of listed actions.
 
-    For example, `pour 3 to 1` follows from `pour 1 to 3`. The actions of one form differ only in numbers and short
-    words. Each number must be in some listed action of the form, and each short word in the same place of one. If more
-    than MOST_FORMED actions follow, as for a code of digits, the form hides the action.
+    `listed` has the form and the parts of each listed action. For example, `pour 3 to 1` follows from `pour 1 to 3`.
+    The actions of one form differ only in numbers and short words. Each number of the action must be in a listed action
+    of the form, and each short word must be at the same place in one. Returns False if more than MOST_FORMED actions
+    follow, as for a code of digits, because a player cannot try them all.
     """
     if isinstance(action, Move):
         return not action.calls and _has_listed_form(action.action, listed)
@@ -175,10 +177,10 @@ def _is_submission(move: Move) -> bool:
 
 
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action, its runs of short words, and the values of its calls, the short ones joined.
+    """Return the long words of an action, its joined runs of short words, and the values of its calls.
 
-    If an action consists only of signs, the signs are its word. The answer `done` after calls does not count, since
-    every player is told to end with it.
+    The short values of a call are joined as well. If an action consists only of signs, the signs are its word. The
+    answer `done` after calls does not count, since every player is told to end with it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]

@@ -94,12 +94,12 @@ class Runner:
             self._places.release()
 
     async def _answer_surely(self, incoming: Incoming) -> Response:
-        """Answer a request, and turn an unforeseen error into a refusal, so that it fails only its own request."""
+        """Answer a request. An unforeseen error becomes a refusal, so that only this request fails."""
         try:
             return await self._answer(incoming)
         except Exception as error:
             match incoming.message:
-                case OpenEpisode() as request:  # its progress is unknown
+                case OpenEpisode() as request:  # after the error, the state of the episode is unknown
                     self._evict(_add_owner(incoming.hello, request).episode)
                 case StepEpisode() as request:
                     self._evict(_add_owner(incoming.hello, request).episode)
@@ -174,7 +174,7 @@ class Runner:
         try:
             return await self._ledger.lease_audit(AUDIT_WAIT_S)
         except RefusedError as error:
-            raise RunError(f"no audit is leased: {error}") from None
+            raise RunError(f"the replay service refuses to lease an audit: {error}") from None
         except BusError as error:
             log.warning("no audit was leased: %s", error)
             return ()
@@ -198,7 +198,7 @@ class Runner:
 
     def _refuse_overload(self) -> Refused:
         limit = self._config.sandbox.episodes
-        return Refused(f"overloaded: sandbox.episodes = {limit} are going on; try later or start another env-runner")
+        return Refused(f"overloaded: sandbox.episodes = {limit} are running; try later or start another env-runner")
 
     # ------------------------------------------------------------ evictions
 

@@ -12,7 +12,8 @@ from typing import Literal
 ERROR = 0.01
 """The largest probability of a wrong decision, of either kind. Includes decisions at BOUND."""
 BOUND = 350
-"""Most plays. Then the likelier of `low` and `high` decides. Both errors stay under ERROR if high - low >= 0.15."""
+"""The largest number of plays. After them, the likelier of `low` and `high` decides. Both errors stay under ERROR if
+high - low >= 0.15."""
 
 Decision = Literal["reject", "admit", "go on"]
 

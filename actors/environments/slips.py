@@ -85,7 +85,7 @@ class SlippingPlayer:
 
     @property
     def busy(self) -> bool:
-        """True if a slip was possible but not made, or if no play has made all actions of the path but the last."""
+        """True if a possible slip was not made yet, or if no play has followed the path up to its last action."""
         return bool(self._waiting) or not self._walked
 
     def begin(self) -> None:

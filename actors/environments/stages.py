@@ -31,7 +31,7 @@ REFUSED_GAP = 0.15
 PLAYS_A_STEP = 5
 """Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
-"""Most won instances that the stage `effect` plays again by doing nothing."""
+"""The largest number of won instances that the stage `effect` plays again by doing nothing."""
 
 
 class Admission(ABC, Generic[Action]):

@@ -21,7 +21,7 @@ from spade.seeds import INSTANCE_MASK, derive
 SOLVED_PLAYS = 2
 """Number of instances whose solution is played."""
 MOST_HEARD = 64 << 20
-"""Most bytes of the texts of all plays of an admission. A test of luck keeps hundreds of plays."""
+"""Limit of the texts of all plays of an admission, in bytes. A test of luck keeps hundreds of plays."""
 
 Policy = Callable[[Observed], Action]
 
@@ -62,7 +62,7 @@ class Trials(Generic[Action]):
         self.counted_s = 0.0
         """The time of all calls, counted as in `ChildProcess.counted_s`."""
         self.patience_s = limits.load_s + 4 * limits.step_s
-        """Most seconds that all calls together may take."""
+        """Limit of the time of all calls together."""
         self.peak_bytes = 0
         """The most memory that a process took."""
 

@@ -1,6 +1,7 @@
 """Demonstrations for the warm start: designs, hints, and plays by skilled players mixed with guessers.
 
-Players are skilled more often with the hint than without. Reinforcement learning is left to make skilled play the rule.
+Players are skilled more often with the hint than without. So the model has seen skilled play, and reinforcement
+learning has to make it frequent.
 """
 
 import random
@@ -46,7 +47,7 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, it varies a drawn seed. Return it and the seed, if any."""
+    """Draw an environment. With probability VARIED, draw a seed first and vary it. Return environment and seed."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
@@ -87,7 +88,10 @@ def design(
 def draw_other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
-    """Draw an environment to avoid, of the same skill. Of another family, unless all documents mean this family."""
+    """Draw an environment to avoid, of the same skill and another family.
+
+    If all documents mean the same family, the environment is of this family.
+    """
     alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)
@@ -103,7 +107,7 @@ def make_memory(environment: DrawnEnvironment) -> MemorySeed:
 def show(
     world: World, rng: random.Random, environment: DrawnEnvironment, simulation: Simulation, hinted: bool
 ) -> Shown:
-    """Play once. Its player is either skilled or a guesser from beginning to end."""
+    """Play once. One player, either skilled or a guesser, makes all moves."""
     shares = world.skilled_hinted if hinted else world.skilled_unhinted
     skilled = rng.random() < shares[environment.knobs.level - 1]
     informed = hinted or environment.knobs.printed

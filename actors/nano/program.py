@@ -66,7 +66,7 @@ class Body:
     """Expression of the reply to an action that does not win."""
 
     reward: str
-    """Expression of the reward of such an action."""
+    """Expression of the reward of an action that does not win."""
 
     solution: str
     """Expression of the winning actions."""

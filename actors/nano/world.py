@@ -1,4 +1,4 @@
-"""Draws environments: a skill, a document, a family of the skill, and knobs (either held-out or other ones)."""
+"""Draws environments: a skill, a document, a family of the skill, and knobs, which are held-out or not."""
 
 import random
 from collections.abc import Callable, Container, Sequence
@@ -82,7 +82,7 @@ class World:
     at most one level from its seed."""
 
     fields: Sequence[str] = ()
-    """Fields of documents that each mean one family of a skill. If empty, a document may mean any family."""
+    """Fields of documents that each mean one family of a skill. If empty, a document means any family of the skill."""
 
     def draw(
         self,
@@ -103,7 +103,7 @@ class World:
         return meant[0] if document.field in self.fields else rng.choice(meant)
 
     def meant(self, document: Document, skill: str) -> list[Family[Any, Any]]:
-        """Return the families that the document may mean for the skill. Only one, if the document's field decides."""
+        """Return the families that the document may mean for the skill. A field of `fields` means one."""
         kin = self.kin(skill)
         return [kin[self.fields.index(document.field) % len(kin)]] if document.field in self.fields else kin
 
@@ -114,7 +114,7 @@ class World:
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
         """Draw held-out environments, equally many for each skill. A smaller `count` gives a prefix.
 
-        In a world by level, equally many for each skill and level.
+        With `by_level`, there are equally many for each skill and level.
         """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))

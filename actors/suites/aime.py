@@ -1,6 +1,6 @@
 """AIME 2025 and 2026: thirty problems a year, each with an answer from 0 to 999.
 
-Math-verify judges the last box, behind the walls. Files are JSON Lines, CSV or Parquet with `problem` (or `question`)
+Math-verify judges the last box, inside the sandbox. Files are JSON Lines, CSV or Parquet with `problem` (or `question`)
 and `answer` (or `solution`, from which a box is read), and optionally `id` (or `problem_idx`).
 """
 
@@ -47,7 +47,7 @@ def _answer(row: DataRow) -> str:
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else row.text(name)
     found = _ANSWER.fullmatch(find_boxed(text) or text)
     if found is None:
-        raise RunError(f"{row.where}, column {name!r}: {as_line(text, 60)!r} is no whole number from 0 to 999")
+        raise RunError(f"{row.where}, column {name!r}: {as_line(text, 60)!r} is not a whole number from 0 to 999")
     return found[1]
 
 

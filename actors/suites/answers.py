@@ -33,5 +33,5 @@ READERS: Mapping[str, Callable[[str], str]] = {
 """The readers by the name in `Protocol.grading`. The item's program judges the text that they return.
 
 A name stands for the reader and the judge. If either changes its judgement, the grading needs another name, so that
-figures of different judges are never paired.
+figures of different judges are never compared.
 """

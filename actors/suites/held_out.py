@@ -17,7 +17,7 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
 
-_POLICY = "newest"  # stands for the policy in the rules: it changes during the run and is not part of the measure
+_POLICY = "newest"  # stands for the policy in the rules: the policy changes and is not part of the measure
 
 
 class HeldOut(NamedTuple):
@@ -93,7 +93,7 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
 
 
 def _plan_folder(config: Config, folder: Path) -> HeldOut:
-    """Read the *.py of a folder. Plays take the programs in turn, by name, each time on another instance."""
+    """Read the *.py files of a folder. The plays take the programs in turn, sorted by name, each on a new instance."""
     try:
         files = [folder / name for name in list_folder(folder) if name.endswith(".py")]
     except RunError as error:
@@ -102,7 +102,9 @@ def _plan_folder(config: Config, folder: Path) -> HeldOut:
         raise ConfigError(f"evaluation.suite: {folder} has no environment program (*.py); give another, or a suite")
     for file in files:
         if len(file.stem) > LONGEST_ID or not file.stem.isprintable():
-            raise ConfigError(f"evaluation.suite: {folder}: {as_line(file.stem, 60)!r} is no name of a program")
+            raise ConfigError(
+                f"evaluation.suite: {folder}: {as_line(file.stem, 60)!r} is not a valid name of a program"
+            )
         refuse_outside(file)
     try:
         sources = [read(file).decode() for file in files]

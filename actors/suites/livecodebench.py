@@ -28,7 +28,7 @@ _RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 _TEST_S = 6.0
 _NONE = "[]"
-MOST_TESTS = 16 << 20  # most characters of a problem's tests
+MOST_TESTS = 16 << 20  # characters of all tests of a problem
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def _make_item(row: DataRow, once: Once) -> SuiteItem:
     once.add(row, "question_content", problem)
     starter = row.find("starter_code") or ""
     if not isinstance(starter, str):
-        raise RunError(f"{row.where}, column 'starter_code': holds no text")
+        raise RunError(f"{row.where}, column 'starter_code': must be text")
     metadata = _decode_json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
     tests, hidden = _encode_tests(_decode_json(row, "public_test_cases", _cases)), _read_hidden(row)
     if tests == hidden == _NONE:
@@ -80,7 +80,7 @@ def _read_hidden(row: DataRow) -> str:
     """Return the private tests: as JSON, or packed as they were given. Raises RunError."""
     given = row.find("private_test_cases") or ""
     if not isinstance(given, str):
-        raise RunError(f"{row.where}, column 'private_test_cases': holds no text")
+        raise RunError(f"{row.where}, column 'private_test_cases': must be text")
     given = given.strip()
     if given.startswith("["):
         return _encode_tests(_decode_json(row, "private_test_cases", _cases))
@@ -90,7 +90,7 @@ def _read_hidden(row: DataRow) -> str:
 
 
 def _decode_json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Decode a column that holds JSON as text, or the value itself."""
+    """Decode a column. The column holds JSON as text, or the value itself."""
     value = row.find(column)
     try:
         return try_decode(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))

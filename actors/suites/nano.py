@@ -1,4 +1,4 @@
-"""The nano worlds: programs with parameters that no demonstration is drawn from."""
+"""The nano worlds: programs with held-out parameters, which no demonstration has."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

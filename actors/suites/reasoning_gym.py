@@ -98,7 +98,7 @@ def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], samp
 
 
 def _set_size(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for a data set of 500, because an item of acre depends on the size."""
+    """Return parameters for a data set of 500, because the items of the data set acre depend on its size."""
     return {**parameters, "size": _PLACES}
 
 

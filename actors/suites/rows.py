@@ -1,6 +1,6 @@
 """Reads rows of a given data file: JSON Lines, CSV, Parquet.
 
-The files are foreign, so each fault becomes one line that says where it is.
+Other people wrote these files, so each fault becomes a RunError of one line that names the place.
 """
 
 import csv
@@ -55,7 +55,7 @@ class DataRow(NamedTuple):
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if not isinstance(value, str):
-            raise RunError(f"{self.where}, column {name!r}: holds no text but {type(value).__name__}")
+            raise RunError(f"{self.where}, column {name!r}: must be text, is {type(value).__name__}")
         if not value.strip():
             raise RunError(f"{self.where}, column {name!r}: is empty")
         return value.strip()
@@ -70,7 +70,7 @@ class DataRow(NamedTuple):
             return str(number)
         found = self.text(*names)
         if len(found) > LONGEST_ID or not found.isprintable():
-            raise RunError(f"{self.where}, column {name!r}: {one_line(found, 60)!r} is no name of an item")
+            raise RunError(f"{self.where}, column {name!r}: {one_line(found, 60)!r} is not a valid name of an item")
         return found
 
     def category(self, *names: str) -> str:
@@ -86,7 +86,7 @@ def read_rows(file: Path) -> Iterator[DataRow]:
     """
     readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     if file.suffix not in readers:
-        raise ConfigError(f"{file}: is none of {', '.join(readers)}")
+        raise ConfigError(f"{file}: must end in {' or '.join(readers)}")
     for number, row in enumerate(readers[file.suffix](file), 1):
         if number > MOST_ROWS:
             raise RunError(f"{row.where}: a suite has at most {MOST_ROWS} rows")
@@ -165,7 +165,7 @@ def _read_cells(file: Path, lines: Iterator[list[str]], start: int) -> list[str]
     try:
         return next(lines, None)
     except csv.Error as error:
-        raise RunError(f"{file}, line {start}: is no CSV ({make_visible(str(error))})") from None
+        raise RunError(f"{file}, line {start}: is not valid CSV ({make_visible(str(error))})") from None
 
 
 def _read_parquet(file: Path) -> Iterator[DataRow]:

@@ -46,7 +46,7 @@ class Suite:
     file."""
 
     columns: str = ""
-    """The columns of the given file, for people. "" for a suite without a data file."""
+    """The columns of the given file, in words for messages. "" for a suite without a data file."""
 
     talks: Talks = make_suite_talks
     """See Talks."""
@@ -62,7 +62,7 @@ class Suite:
 
     @property
     def library(self) -> Library | None:
-        """Return the entry of `sandbox.libraries` that the programs extend, or None."""
+        """Return the library that the programs extend, by its name in `sandbox.libraries`, or None."""
         return SUITE_TRAITS[self.name].library
 
     def protocol(self, name: ProtocolName) -> Protocol:
@@ -84,8 +84,8 @@ class Suite:
     def items(self, protocol: Protocol, data: Path | None = None) -> list[SuiteItem]:
         """Read the items, at least one.
 
-        Raises ConfigError if data is missing or not the whole suite, RunError, OSError. Only the protocol `short` plays
-        a part of a suite or made-up rows. So such figures never carry the name of another protocol.
+        Raises ConfigError if data is missing or not the whole suite, RunError, OSError. Only the protocol `short` may
+        play a part of a suite, or made-up rows. So figures of another protocol always mean the whole suite.
         """
         if self.columns and data is None:
             raise ConfigError(f"suite {self.name}: needs its data, {self.columns}; give --data {self.name}=FILE")
@@ -97,7 +97,7 @@ class Suite:
         if self.size and len(items) != self.size and protocol.name != "short":
             raise ConfigError(
                 f"suite {self.name}: has {self.size} items, {data} has {len(items)}; give the whole suite, or play "
-                "what there is by the protocol short"
+                "these items by the protocol short"
             )
         return items
 

@@ -21,7 +21,7 @@ def read_typed_action(text: str) -> str:
 
 
 def strip_action(action: str) -> str:
-    r"""Return what a program receives if a player says an action: without its box, stripped.
+    r"""Return the text that a program receives if a player gives this action: without its box, stripped.
 
     Returns "" if no box can hold the action.
     """

@@ -1,8 +1,8 @@
-"""The designer's prompt within the context: how a document and the memory's examples share the room.
+"""Fit the designer's prompt into the context: share its tokens between a document and the memory's examples.
 
-The room that the rest of the prompt leaves is halved. The document gets one half and is cut if it is longer. The
-examples go into the other half in order: first those to vary, then the one to avoid. Each example is shown whole or not
-at all. Room that one half does not use goes to the other half. Pure: no I/O and no clock.
+The tokens that the rest of the prompt leaves free are halved. The document gets one half and is cut if it is longer.
+The other half is for the examples: first the examples to vary, then the example to avoid. Each is shown whole or not at
+all. Tokens that one half does not use go to the other half. Pure: no I/O and no clock.
 """
 
 from bisect import bisect_right
@@ -78,7 +78,7 @@ class _Fitting:
         return Prompt(ids, tuple(example.environment for example in (*self._seeds, *avoided)))
 
     def _add_examples(self, length: int) -> None:
-        """Take the examples that fit together with `length` characters of the document. The profile may omit some."""
+        """Take the examples that fit with `length` characters of the document. The profile may leave out examples."""
         prompt = self._make_ids(length)
         for seed in self._job.seeds:
             self._seeds.append(seed)

@@ -91,7 +91,7 @@ def _is_python(language: str) -> bool:
 
 
 def _remove_margin(text: str, margin: str) -> str:
-    """Remove this white space from the beginning of each line. If a line has only a part of it, remove that part."""
+    """Remove the white space `margin` from the beginning of each line, or the part of it that the line has."""
     if not margin:
         return text
     return "\n".join(_remove_line_margin(line, margin) for line in text.split("\n"))

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
-LEAST_SPLIT = 4  # digits of a number that may be split by marks; shorter ones like "1, 2" are not read as 12
+LEAST_SPLIT = 4  # digits; only a number of so many may be split by marks, so "1, 2" is not read as 12
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Characters of scripts that write words, or a name and its particle, without a space. Each counts as a word."""
@@ -77,7 +77,7 @@ def strip_number(text: str) -> str:
 def normalise_visible(text: str) -> str:
     """Return the text in lower case, without accents and invisible characters.
 
-    Compatibility characters become plain ones: a fullwidth or bold letter is the letter.
+    Compatibility characters become plain ones: a fullwidth or bold letter becomes the plain letter.
     """
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(each for each in plain if unicodedata.category(each) not in _INVISIBLE)

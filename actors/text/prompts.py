@@ -30,7 +30,7 @@ class Challenge:
 
 
 class FullProfile(Profile):
-    """Both roles in plain words, with whole programs as examples."""
+    """The prompts of both roles, in plain words, with whole programs as examples."""
 
     def __init__(self, design: Design, play: Play) -> None:
         self._settings = design

@@ -49,7 +49,7 @@ class TrajectoryBuilder:
     def sampled(self, generated: Generated) -> None:
         """Append tokens that the model sampled, with their log-probabilities and versions as the engine recorded them.
 
-        Tokens without a version are not the policy's. They count as read, so they are never trained on.
+        Tokens without a version were not sampled by the policy. They count as read, so they are never trained on.
         """
         if not generated.versions:
             self.read(unpack_ids(generated.ids).tolist())

@@ -36,7 +36,7 @@ class Backend(Protocol):
         """Write parameters, optimiser state, random state and step into an existing folder. See `Save`."""
 
     def freeze(self) -> Save:
-        """Copy into the CPU's memory what `save` writes. Returns a function that writes it, at any time."""
+        """Copy the state into the CPU's memory. Returns a function that writes the copy as `save` does, at any time."""
 
     def load(self, folder: Path) -> None:
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""

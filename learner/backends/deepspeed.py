@@ -70,7 +70,7 @@ class DeepSpeedBackend:
         return self._config.learner.checkpoint == "whole"
 
     def save(self, folder: Path) -> dict[str, str]:
-        """Write the state (see `state`). Each rank writes its part, or this rank gathers and writes the whole."""
+        """Write the state (see `state`): whole, gathered by this rank, or sharded, with the part of each rank."""
         if self.copies_state:
             return self.freeze()(folder)
         self._ranks.tell(Save(str(folder)))

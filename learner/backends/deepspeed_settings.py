@@ -32,12 +32,14 @@ def find_device(config: Config) -> torch.device:
     if pick_device(device).type == "cpu":
         return torch.device("cpu")
     if device not in ("auto", "cuda"):
-        raise ConfigError(f"learner.device: {device!r}; with deepspeed use 'auto', and learner.gpus for a choice")
+        raise ConfigError(
+            f"learner.device: must be 'auto' or 'cpu' with deepspeed, is {device!r}; learner.gpus chooses the GPUs"
+        )
     return torch.device("cuda", 0)
 
 
 def choose_dtype(config: Config) -> str:
-    """Return the dtype of parameters in a forward pass. At bfloat16, the sharding stages give AdamW float32 copies."""
+    """Return the dtype of parameters in a forward pass. If it is bfloat16, AdamW updates float32 copies of them."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 

@@ -76,7 +76,7 @@ def join(store: Any, host: str, rank: int, ranks: int, device: torch.device) -> 
 
 
 def find_interface(host: str) -> str:
-    """Return the network interface that reaches `host` from this machine. Raises ConfigError if there is not one."""
+    """Return the network interface that reaches `host` from this machine. Raises ConfigError if no interface does."""
     import psutil  # type: ignore[import-untyped]  # DeepSpeed needs it
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

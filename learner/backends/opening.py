@@ -1,5 +1,7 @@
-"""Open the backend that the config names: for a learner, or outside of a run. Outside of a run, the further ranks are
-started here."""
+"""Open the backend that the config names: for a learner, or outside of a run.
+
+Outside of a run, this module also starts the further ranks.
+"""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,8 +1,8 @@
 """Run a further rank of a learner: a process that carries out the first rank's commands.
 
-A rank finds the first rank by the replay service. Until the ranks meet, it waits for any life of the first rank. Then
-it belongs to this life, and ends when this life is gone, even in the middle of work: the checkpoint has all state. A
-rank that is told to leave stays until the first rank has left, because the first rank's last checkpoint needs its part.
+A rank gets the first rank's address from the replay service. It may meet any life of the first rank. From then on it
+belongs to this life, and ends when this life is gone, even in the middle of work, because the checkpoint has all state.
+A rank that is told to leave stays until the first rank has left, because the last checkpoint needs the rank's part.
 """
 
 import logging
@@ -150,16 +150,16 @@ def _train(shard: Shard, batch: Batch) -> None:
 
 
 async def _run_in_thread(work: Callable[[], object]) -> None:
-    """Run `work` in a thread, and leave the thread behind when the first rank is gone.
+    """Run `work` in a thread. Abandon the thread when the first rank is gone.
 
-    The end of another rank may make the work fail.
+    The work may fail because another rank ended. So wait before the error is raised.
     """
     try:
         await trio.to_thread.run_sync(work, abandon_on_cancel=True)
     except SpadeError:
         raise
     except Exception:
-        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, report this as the reason
+        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, `_until_gone` reports this reason
         raise
 
 

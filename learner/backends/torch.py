@@ -1,4 +1,4 @@
-"""Train in plain torch on one device. Parameters and optimiser are float32, the arithmetic uses the model's dtype."""
+"""Train in plain torch on one device. Parameters and optimiser are float32. The arithmetic uses model.dtype."""
 
 from collections.abc import Callable
 from functools import partial

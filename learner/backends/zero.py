@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Scorer(Module):
-    """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers parameters around it."""
+    """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers its sharded parameters."""
 
     def __init__(self, model: Any, low: bool) -> None:
         """Wrap `model`. With `low`, float32 parameters are autocast to bfloat16. Else their own dtype is used."""
@@ -56,7 +56,7 @@ class Shard:
     """One rank's part of a model, after all ranks have met. All ranks must call a method together."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
-        """Prepare `model`, which is on the CPU in `deepspeed_settings.choose_dtype`. Raises ConfigError."""
+        """Prepare `model`, which is on the CPU, in the dtype that `choose_dtype` returned. Raises ConfigError."""
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:

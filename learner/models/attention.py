@@ -1,9 +1,9 @@
 """Attention over the segments of a packed row, behind Transformers' attention interface.
 
-Transformers computes all tokens² pairs of a row, and then masks the pairs of different sequences, which it finds by
-their restarting positions. This module instead calls attention once for each segment, with the keys of the segments
-that it continues. So no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer.
-On a Hopper GPU or a newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
+Transformers computes all tokens² pairs of a row, and then masks the pairs of different sequences. This module instead
+calls attention once for each segment, with the keys of this segment and of the segments before it in its sequence. So
+no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer. On a Hopper GPU or a
+newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,8 @@ _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 # Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
-# A segment of at least this many tokens gets its own call of cuDNN. Preparing a new shape only pays after many calls.
+# A segment of at least this many tokens gets its own call of cuDNN. cuDNN prepares each new shape, and this
+# pays only after many calls.
 ALONE = 4096
 _ALONE_BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 

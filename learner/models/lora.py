@@ -20,7 +20,7 @@ _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 def adapt(model: Any, learner: Learner) -> None:
     """Put an adapter into a Hugging Face model and train only the adapter. Raises ConfigError if peft is missing.
 
-    A starts the same in every process of a backend. B starts at 0.
+    The matrix A has the same initial values in every process of a backend. The matrix B starts at 0.
     """
     with torch.random.fork_rng():
         torch.manual_seed(0)

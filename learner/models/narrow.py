@@ -1,7 +1,7 @@
 """Products in bfloat16 over float32 weights, without a bfloat16 copy of the model.
 
-Autocast casts each weight once and keeps the result until the backward pass. This takes half of the model's size.
-Casting a weight again for its gradient costs a few percent of a step.
+Autocast casts each weight once and keeps the result until the backward pass, which takes half of the model's size. This
+module casts each weight again in the backward pass instead, which costs a few percent of a step.
 """
 
 from functools import partial
@@ -28,7 +28,7 @@ def _multiply(module: Linear, x: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """The product of `linear` in the number format of its input."""
+    """The product of `linear` in the dtype of its input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:

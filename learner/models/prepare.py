@@ -20,9 +20,9 @@ _LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each
 
 
 def shares_beginnings(*models: Any) -> bool:
-    """Return True if packed rows of all these models may have a shared beginning only once.
+    """Return True if all these models can compute packed rows that contain a shared beginning only once.
 
-    Each model has gone through `prepare_model`. None is ignored.
+    Each model has gone through `prepare_model`. Ignores None.
     """
     return all(model is None or model.config._attn_implementation == PACKED for model in models)
 

@@ -21,7 +21,10 @@ def needs_copy(model: Any, dtype: str) -> bool:
 
 
 class WorkingCopy:
-    """A bfloat16 copy of a model, in `model`. A gradient of the copy is added to the float32 gradient of the model."""
+    """A bfloat16 copy of a float32 model, as the attribute `model`.
+
+    The gradients of the copy are added to the float32 gradients of the original.
+    """
 
     def __init__(self, model: Any) -> None:
         """Copy a prepared model. Buffers keep their dtype."""
@@ -38,7 +41,7 @@ class WorkingCopy:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take the trained parameters of the model again."""
+        """Copy the trained parameters of the model again."""
         trained = [(low, one) for one, low in self._pairs if one.requires_grad]
         torch._foreach_copy_([low for low, _ in trained], [one for _, one in trained])
 

@@ -155,7 +155,7 @@ def test_ranks_get_even_micro_batches():
 
 def test_a_batch_without_a_trained_token_is_a_broken_invariant():
     read = Trajectory(codec.pack_ids([1, 2]), (2,), b"", (), 1.0)
-    with pytest.raises(ValueError, match="without one trained token"):
+    with pytest.raises(ValueError, match="without a trained token"):
         prepare([Group("g", "agent", (0.0,), (read,))], 10, 32)
     unprompted = Trajectory(codec.pack_ids([1, 2]), (0, 1, 1), codec.pack_floats([0.0]), ((1, 1),), 1.0)
     with pytest.raises(ValueError, match="no prompt"):

@@ -20,7 +20,7 @@ __all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
 MOST = 1_000
-"""Most numbers that are read from the ranges of a list. A different `draw` takes different numbers."""
+"""From the ranges of a list, at most this many numbers are read. Each `draw` takes other numbers."""
 MOST_MISSED = 0.5
 """With an exact list, the largest share of random actions that do not come from the list."""
 GUESSED = 0.25
@@ -41,7 +41,8 @@ _LOOSE = re.compile(
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list with a single item, which may be several items in another form: `go/look`, `1-20`."""
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
-"""Items that spaces or a slash may separate, or that may be one: `1 .. 20`, `guess 1..20`, `go in / go out`."""
+"""A text that may be one item, or several items with spaces or a slash between them: `1 .. 20`, `guess 1..20`,
+`go in / go out`."""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from actors.environments.offers.words import (
 )
 
 LONGEST = 80
-"""Most characters of an action."""
+"""The largest number of characters of an action."""
 _MOST_LABELS = 4
-"""Most labels, most questions and most asking sentences that are read. Of each kind, the last in the text are read."""
+"""The largest number of labels, of questions, and of asking sentences that are read: of each kind, the last ones."""
 _MOST = 200
-"""Most actions of a reading."""
+"""The largest number of actions of a reading."""
 
 _ANY = re.compile(r"(?:your )?(?:action|answer|choice|command|move)|[.…]*", re.IGNORECASE)
 """Text in a box that stands for any action."""

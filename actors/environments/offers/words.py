@@ -8,7 +8,7 @@ from functools import cached_property
 MOST_WORDS = 60
 MOST_NUMBERS = 60
 MOST_RANGES = 20
-"""Most ranges of one kind that are read in a text."""
+"""The largest number of ranges of one kind that are read in a text."""
 _STEPS = 21
 """Number of values drawn from a range of decimal numbers."""
 
@@ -129,7 +129,7 @@ def draw_decimals(text: str, draw: int) -> Iterator[str]:
 
 
 def expand_commands(text: str, most: int, draw: int) -> Iterator[str]:
-    """Yield each verb of a text that is followed by a range, with each number of the range."""
+    """Yield each verb that stands before a range in a text, together with each number of the range."""
     for match in _find_matches(_COMMAND, text, draw):
         verb, low, high, end = match.groups()
         yield from (f"{verb}{number}{end}" for number in choose_numbers(range(int(low), int(high) + 1), most, draw))
@@ -142,12 +142,15 @@ def _find_matches(pattern: re.Pattern[str], text: str, draw: int) -> Iterator[re
 
 
 def choose_numbers(of: range, most: int, draw: int) -> Sequence[str]:
-    """Return the numbers of a range, ascending: at most `most`, spread over the range by `draw`."""
+    """Return the numbers of a range, ascending. If there are more than `most`, `draw` chooses `most` of them."""
     return list(map(str, of if len(of) <= most else sorted(random.Random(draw).sample(of, most))))
 
 
 def choose_some(items: Iterable[str], most: int, draw: int) -> tuple[str, ...]:
-    """Return at most `most` of the different items, in their order. `draw` decides which, so that none can hide."""
+    """Return at most `most` of the different items, in their order.
+
+    `draw` decides which, so that a program cannot hide an item by its place.
+    """
     different = tuple(dict.fromkeys(items))
     if len(different) <= most:
         return different

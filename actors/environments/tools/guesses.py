@@ -1,8 +1,7 @@
 """Make random calls of tools, with arguments that their schemas allow. Pure.
 
-If no enumeration lists the values of an argument, take a word or number that instructions or results have shown. These
-texts are hostile. The schemas are hostile too, since only the child's runtime has checked them. A call can be made from
-any schema.
+An argument without an enumeration gets a word or number that instructions or results have shown. These texts are
+hostile, and so are the schemas, since only the child's runtime has checked them. So every schema must give a call.
 """
 
 import json
@@ -21,7 +20,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.protocol import Observed, ToolCall
 
 MOST_WORDS = 1_000
-"""Most words that a guesser remembers. It forgets the oldest ones."""
+"""The largest number of words that a guesser remembers. It forgets the oldest ones."""
 OPTIONAL = 0.5
 """The probability of giving an optional argument."""
 REPEATED = 0.25

@@ -38,9 +38,9 @@ from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 
 FRESH = 3
-"""Number of seeds whose fresh states the stage `gate` checks."""
+"""Number of instances that the stage `gate` checks in their fresh state."""
 REASON_CHARACTERS = 200
-"""Most characters of a program's text in a reason."""
+"""The largest number of characters that a reason quotes from a program's text."""
 DONE = Move("done")
 
 
@@ -172,7 +172,7 @@ class ToolAdmission(Admission[Move]):
     async def check_values(self) -> None:
         """Keep the values that a hint must not state. Raises RejectedError if they are too many.
 
-        If calls with the same values solve every instance, the values of the first calls, as one text, are among them.
+        If calls with the same values solve every instance, the values of the first calls are also kept, as one text.
         """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):
@@ -200,7 +200,8 @@ class ToolAdmission(Admission[Move]):
         if (before.state, before.done) != (after.state, after.done):
             raise RejectedError("refused calls change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
-        # A request may ask for such a call, for example to clear a text. Then the solution has it.
+        # An instruction may ask for a call that looks meaningless, for example to clear a text. The solution has such a
+        # call, so it does not count as meaningless.
         moves_that_solve = [move for play, _ in self.solutions for move in play.actions]
         solving = {write_call(call.name, call.arguments) for move in moves_that_solve for call in move.calls}
         calls = [

@@ -62,7 +62,7 @@ class Boxes(Game):
 
 
 class Weigher:
-    """A player that names the boxes counted by the rule."""
+    """A player that lists the boxes by weight, up to the box that the rule names, and opens this box."""
 
     def __init__(self, rule: str, rank: int) -> None:
         self.rule = rule
@@ -74,5 +74,5 @@ class Weigher:
 
 
 def take_counted(boxes: Sequence[str], rank: int) -> list[str]:
-    """Sort the boxes from the end at which the rank starts. Return them up to the box of this rank."""
+    """Sort the boxes, the heaviest first if the rank is negative. Return them up to the box of this rank."""
     return sorted(boxes, reverse=rank < 0)[: -rank if rank < 0 else rank + 1]

@@ -1,4 +1,7 @@
-"""A family of games: knobs in levels, and a rule that is stated alone or as one of two."""
+"""A family of games: parameters by level, and a rule.
+
+An easy program states its rule. A harder one states two rules, and one of them holds.
+"""
 
 import random
 import re
@@ -11,8 +14,8 @@ from actors.nano.levels import PLAIN, draw_by_level
 from actors.nano.program import Body
 
 FACT = 'random.Random("{pair}").choice([{values}])'
-"""The expression for the rule of a pair. The same pair gives the same rule in every program. No text says which
-rule."""
+"""The expression for the rule of a pair. The same pair gives the same rule in every program. The program does not name
+this rule."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Game(ABC):
     """A kind of game with a finite list of parameters."""
 
     name: str
-    """The last word of the class names."""
+    """The last word of a program's class name, before "Env"."""
 
     skills: tuple[str, ...]
     """The skills that the family trains."""
@@ -65,7 +68,7 @@ class Game(ABC):
     """The strategy that wins, for the hint."""
 
     sentence: str
-    """States the rule, which replaces {}."""
+    """The sentence that states the rule, with {} in its place."""
 
     rules: Mapping[str, str]
     """Each rule with its value in a program."""
@@ -97,7 +100,7 @@ class Game(ABC):
 
     @abstractmethod
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        """Return a skilled player that assumes this rule and says so."""
+        """Return a skilled player that assumes this rule."""
 
     def word_rule(self, knobs: Knobs) -> str:
         """Return the sentence that states the rule, or "" without a rule."""

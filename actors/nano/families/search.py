@@ -22,7 +22,7 @@ SIZES = (
 
 
 def count_halvings(low: int, high: int, rule: str) -> int:
-    """Return the most guesses that halving needs to find a number that fits the rule."""
+    """Return the number of guesses with which halving finds every number that fits the rule."""
     if not any(is_allowed(number, rule) for number in range(low, high + 1)):
         return 0
     guess = find_middle(low, high, rule)

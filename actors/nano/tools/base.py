@@ -39,7 +39,7 @@ class ServiceKnobs:
     """The parameters of a program."""
 
     need: int
-    """Instructions of an instance. Half of the instances have one fewer, so that their turns allow more wrong
+    """Number of instructions of an instance. Half of the instances have one fewer, so that their turns allow more wrong
     candidates. Then a policy that always tries the same candidate first wins only some instances of a program."""
 
     calls: int
@@ -131,7 +131,7 @@ class Naming:
         return f'("find", {{"item": {item}}}), ' if self.numbered else ""
 
     def found(self, item: str) -> Generator[str, str, dict[str, str]]:
-        """Yield a player's messages until it knows the name. Returns the name as an argument."""
+        """Yield the messages with which a player finds out the name. Returns the name as an argument of a call."""
         return {self.where: (yield call("find", item=item)) if self.numbered else item}
 
 
@@ -170,8 +170,8 @@ def parse_entries(result: str) -> dict[str, str]:
 Steps = Generator[str, str, None]
 """The messages that serve one request. Each `send` passes the result of the previous message. Never ends by itself."""
 Plan = Callable[[str, list[str]], Steps]
-"""Makes the steps for a request from the remaining candidates, the first to try first. A refused candidate is
-removed."""
+"""Makes the steps for a request. Gets the remaining candidates in the order to try them, and removes each refused
+candidate from the list."""
 
 
 class Clerk:

@@ -1,5 +1,7 @@
-"""The service Match: set one thing to the mode that another thing has at the right time. A tool reads the other thing's
-mode at each of several times."""
+"""The service Match: set one thing to the mode that another thing has at the right time.
+
+A tool lists the other thing's modes at several times.
+"""
 
 import random
 import re

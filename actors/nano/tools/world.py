@@ -19,7 +19,7 @@ TOOLS = World(
     profile=_PROFILE,
     talk=lambda: ToolTalk(_PROFILE.play, CallFormat(DIALECTS[0]), MOST_CALLS),
     guesser=ToolGuesser,
-    # Without the hint, skill wins less often than in games: a player has to guess, and a wrong write may end the play.
+    # Without the hint, skilled players win less than in games: they must guess, and a wrong write may end the play.
     skilled_unhinted=(0.65,) * LEVELS,
     skilled_hinted=(0.85,) * LEVELS,
     by_level=False,

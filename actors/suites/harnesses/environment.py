@@ -78,7 +78,7 @@ def _make(name: str, place: Path, index: str) -> None:
     """Make the environment in a folder beside its final place, and move it there. Raises RunError, OSError."""
     drafts = place.with_name(f".{place.name}")
     for left in (place, drafts):
-        # A killed command may have left this folder. Its pip may still write below `drafts`.
+        # A killed command may have left these folders, and its pip may still write below `drafts`.
         shutil.rmtree(left, ignore_errors=True)
     with open_draft(drafts) as folder:
         made = folder / place.name

@@ -93,5 +93,5 @@ def list_items(name: str, data: Path | None, tier: Tier | str = "auto") -> list[
 
     items = trio.run(ask)
     if len({item.name for item in items}) < len(items):
-        raise ConfigError(f"suite {name}: two items have one name")
+        raise ConfigError(f"suite {name}: two items have the same name")
     return items

@@ -39,7 +39,7 @@ _SURROUNDINGS = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "MPLCONFIGDIR": "/tmp",
-    "PYTHONHASHSEED": "0",  # otherwise the order in which a harness iterates a set could differ at each start
+    "PYTHONHASHSEED": "0",  # otherwise a harness could iterate a set in another order at each start
 }
 """All environment variables that a harness sees."""
 
@@ -142,9 +142,9 @@ class Worker:
         try:
             said = try_decode(_said.decode, await self._read_line())
         except UnreadableError as error:
-            raise HarnessError(f"harness {self._name}: does not speak as agreed: {error}") from None
+            raise HarnessError(f"harness {self._name}: sent a message that cannot be read: {error}") from None
         if said.kind not in kinds:
-            raise HarnessError(f"harness {self._name}: says {said.kind!r} instead of {' or '.join(kinds)}")
+            raise HarnessError(f"harness {self._name}: sent {said.kind!r} instead of {' or '.join(kinds)}")
         return said
 
     async def _read_line(self) -> bytes:
@@ -153,7 +153,7 @@ class Worker:
         while (end := self._rest.find(b"\n", begin)) < 0:
             begin = len(self._rest)
             if begin > _LONGEST:
-                raise HarnessError(f"harness {self._name}: a line of over {_LONGEST} bytes")
+                raise HarnessError(f"harness {self._name}: sent a line of over {_LONGEST} bytes")
             part = await self._process.stdout.receive_some(_PART)
             if not part:
                 raise await self._make_ended_error()
@@ -168,7 +168,7 @@ class Worker:
         _kill(self._process)
         code = await self._process.wait()
         said = [as_line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
-        return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'without a word'}")
+        return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'its log is empty'}")
 
 
 @asynccontextmanager
@@ -222,7 +222,7 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
     python = environment.find_python(name)
     given = "" if data is None else str(data.absolute())
     code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
-    own = [str(python), "-s", "-B", "-c", code]  # without -E, which would ignore the hash seed
+    own = [str(python), "-s", "-B", "-c", code]  # no -E: Python would then ignore PYTHONHASHSEED
     if tier == "none":
         return own
     shown = [environment.find_folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]

@@ -77,9 +77,9 @@ class ToolTalk:
         return Move((read.answer or "").strip(), tuple(calls), tuple(blocks))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk. Each call block gets its result in order.
+        """See Talk. Each call block gets its result or error, in order.
 
-        The reply follows if the message had an answer, or if it had neither calls nor an answer.
+        The program's observation follows if the message had an answer, or contained no call.
         """
         results = iter(observed.results)
         shown = [next(results).text if block is None else block for block in move.blocks]

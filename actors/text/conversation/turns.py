@@ -23,7 +23,7 @@ class Conversation(Generic[Action]):
     """Answers and actions in turn, with at most `max_turns` actions. `first` is the answer to `reset`.
 
     * actions: as the program received them
-    * answers: one more than there are actions, once all are answered
+    * answers: the answer to `reset`, then the answer to each action
     """
 
     def __init__(self, first: Seen, max_turns: int) -> None:

@@ -12,8 +12,8 @@ from spade.protocol import Measures
 _SETTERS = ("__init__", "reset")
 _FILLERS = ("append", "add", "extend", "insert", "update")
 _UNSEEN = "solution"
-# Most characters of a measured program. An env-runner waits for the measures, and their time is quadratic in the depth
-# of a sum.
+# Characters; a longer program is not measured. An env-runner waits for the measures, and their time is quadratic in the
+# depth of a sum.
 _LONGEST = 1 << 16
 
 
@@ -70,7 +70,7 @@ def _find_setting_methods(methods: Mapping[str, ast.FunctionDef]) -> list[ast.Fu
 
 
 def _find_given(method: ast.FunctionDef) -> Iterator[str]:
-    """Yield the attributes to which a method assigns a value that counts."""
+    """Yield the attributes to which a method assigns a value. Leaves out values that do not count (`_is_start`)."""
     parameters = {argument.arg for argument in (*method.args.args, *method.args.kwonlyargs)}
     for node in ast.walk(method):
         match node:

@@ -15,7 +15,7 @@ BATCH = 8
 class SentenceEmbedding:
     """An embedding model on the CPU, because the GPUs belong to the engines and the learner.
 
-    The model cuts texts that are too long for it. Vectors of the last call's texts are kept.
+    The model cuts texts that are too long for it. The vectors of a call are kept for the next call.
     """
 
     def __init__(self, name: str) -> None:

@@ -117,7 +117,7 @@ def _count_conditions(criterion: _Function) -> int:
 
 
 def _is_guarded(tool: ast.FunctionDef) -> bool:
-    """Return True for a tool that makes a change and has a branch of an `if` that returns without one."""
+    """Return True if a tool changes the state, and has a branch of an `if` that returns without changing it."""
     held = _find_holding_names(tool)
     if not _has_change([tool], held):
         return False
@@ -130,7 +130,7 @@ def _is_guarded(tool: ast.FunctionDef) -> bool:
 
 
 def _find_holding_names(tool: ast.FunctionDef) -> set[str]:
-    """Return `self` and the local names that hold a part of it, in text order."""
+    """Return `self` and the local names that hold a part of it. Reads the assignments in text order."""
     held = {"self"}
     named = [node for node in ast.walk(tool) if isinstance(node, ast.Assign | ast.NamedExpr | ast.For)]
     for node in sorted(named, key=lambda node: (node.lineno, node.col_offset)):

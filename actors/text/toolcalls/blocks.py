@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, NoReturn
 from spade.protocol import MOST_ARGUMENTS, MOST_NAME
 
 DEEPEST = 32
-"""The most levels of objects and lists inside arguments."""
+"""The largest depth of nested objects and lists in arguments."""
 
 BEGIN, END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWERED = "<answer>", "</answer>"
 _WINDOW = 1024  # characters
-_LONGEST_WORD = 16  # most characters of a word that a window's edge may cut, such as -Infinity or an escape
+_LONGEST_WORD = 16  # characters; the edge of a window may cut a word of this length, such as -Infinity
 EITHER = re.compile(f"{BEGIN}|{END}")
 _SPACE = re.compile(r"\s*+")
 
@@ -111,9 +111,9 @@ def decode(text: str, at: int = 0) -> tuple[Any, int]:
 def _decode(text: str, at: int) -> tuple[Any, int]:
     """Decode one JSON value. Return the value and the place after it, counted from `at`.
 
-    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded, which grows
-    while its edge may have caused the error. An error counts all lines before it, so decoding a whole text with many
-    errors would take quadratic time.
+    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded. The window grows
+    while its edge may have caused the error. Without a window, a text with many errors would take quadratic time,
+    because JSONDecodeError counts all lines before the error.
     """
     width = _WINDOW
     while True:
@@ -131,9 +131,9 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 
 
 def call(name: object, arguments: object) -> Block:
-    """Build a call, or Malformed with the reason. Missing arguments become {}.
+    """Build a call, or Malformed with the reason.
 
-    A text that contains an object is decoded.
+    `arguments` is an object, or the JSON of one. Missing arguments become {}.
     """
     if not isinstance(name, str) or not name:
         return Malformed('the call has no name: "name" must be a text that is not empty')

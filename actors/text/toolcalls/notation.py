@@ -14,7 +14,7 @@ from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode,
 from actors.text.toolcalls.schema import read_properties, read_required
 
 DONE = "done"
-DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # most levels of nested lists in a signature, and most types of one argument
+DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # limits of nested lists in a signature, and of types of one argument
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "null": "None"}
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
@@ -82,7 +82,7 @@ def _read_literal(what: str, node: ast.expr) -> Any:
     try:
         return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
     except _UNREADABLE:
-        raise ValueError(f"{what} must be a literal that JSON has, is {_cut_text(ast.unparse(node))}") from None
+        raise ValueError(f"{what} must be a literal that JSON has, not {_cut_text(ast.unparse(node))}") from None
 
 
 def _read(name: object, arguments: object) -> Call:

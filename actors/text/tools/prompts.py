@@ -18,7 +18,7 @@ NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight")
 
 
 class ToolProfile(Profile):
-    """Both roles in plain words. A job has a setting and a variant besides its skill."""
+    """The prompts of both roles, in plain words. A job has a setting and a variant besides its skill."""
 
     def __init__(self, design: Design, play: Play, tools: ToolUse) -> None:
         self._design = design

@@ -124,11 +124,11 @@ def test_what_is_no_file_of_documents_is_one_line(tmp_path):
     parquet.write_table(Table.from_pydict({"text": [["A", "tide."]]}), tmp_path / "list.parquet")
     parquet.write_table(Table.from_pydict({"te\x1b[31mxt\n": ["A tide."]}), tmp_path / "controls.parquet")
     for name, says in {
-        "list.parquet": "list.parquet, row 1: column 'text' holds no text but list",
+        "list.parquet": "list.parquet, row 1: column 'text' must be text, is list",
         "controls.parquet": "its columns: te\\x1b[31mxt\\n",
         "fifo": "fifo: is not a regular file",
         "loop": "loop: Too many levels",
-        "empty": "holds no file .txt",
+        "empty": "has no file that ends in .txt",
         "fifo.d": "fifo.d/a.txt: is not a regular file",
         "binary.d": "binary.d/a.txt: holds NUL",
         "cut.d": "cut.d/a.parquet, row 1: ",

@@ -118,7 +118,7 @@ def test_documents_are_cut_by_the_tokenizer_that_the_spec_names(folder):
         count = make_counter(tokenizer)
         assert count(document["text"]) <= 40 < count(document["text"] + " The tide rises.")
         assert document["text"].endswith("rises.")
-        assert "dropped: 1 first sentence over the tokens" in said[0]
+        assert "dropped: 1 with a first sentence of too many tokens" in said[0]
 
 
 def test_a_document_too_long_for_a_line_of_a_corpus_is_dropped(folder):
@@ -135,7 +135,7 @@ def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
     write("moons.jsonl", texts("Moon", 50))
     (folder / "spec.toml").write_text(TWO)
     spec = read_spec(folder / "spec.toml")
-    with pytest.raises(RunError, match=r"out\.jsonl: a file of its sources changed meanwhile"):
+    with pytest.raises(RunError, match=r"out\.jsonl: a source file changed during the build"):
         mixture.build(spec, folder / "out.jsonl", lambda _: os.utime("tides.jsonl", ns=(1, 1)))
     assert not (folder / "out.jsonl").exists()
     mixture.build(spec, folder / "out.jsonl", print)
@@ -334,11 +334,11 @@ def test_a_corpus_that_exists_is_kept(folder):
     ("documents = 3\n[[source]]\nname = 'a'\npath = 'x'\nweight = nan", "weight"),
     ('[[source]]\nname = "a"\npath = "x\\u0000"', "source a: path: holds characters that cannot be printed"),
     ('exclude_ids = "x\\n"\n[[source]]\nname = "a"\npath = "x"', "spec.toml: exclude_ids: holds characters"),
-    ("[[source]]\nname = 'a'\npath = 'x'\n[[source]]\nname = 'a'\npath = 'x'", "two sources have one name"),
-    ("tokenizer = 'nano'\n[[source]]\nname = 'a'\npath = 'x'", "the tokenizer has nothing to count"),
+    ("[[source]]\nname = 'a'\npath = 'x'\n[[source]]\nname = 'a'\npath = 'x'", "two sources have the same name"),
+    ("tokenizer = 'nano'\n[[source]]\nname = 'a'\npath = 'x'", "has a tokenizer but no limit of tokens"),
     ("[[source]]\nname = 'a'\npath = 'nowhere'", "nowhere"),
     ("exclude_ids = 'nowhere'\n[[source]]\nname = 'a'\npath = 'good'", "nowhere"),
-    ("exclude_texts = 'short'\n[[source]]\nname = 'a'\npath = 'good'", "short, line 2: a text to leave out has 20"),
+    ("exclude_texts = 'short'\n[[source]]\nname = 'a'\npath = 'good'", "short, line 2: a text to leave out must have"),
     ("exclude_texts = 'bytes'\n[[source]]\nname = 'a'\npath = 'good'", "bytes: "),
     ("[[source]]\nname = 'a'\npath = 'good'\ncolumn = 'body'", "good, line 1: has no text in column 'body'"),
     ("[[source]]\nname = 'a'\npath = 'bad'", "source a: bad, line 2: "),

@@ -71,7 +71,7 @@ async def test_where_a_list_is_misread_luck_is_tested_with_what_the_solution_tak
 async def test_a_list_that_is_misread_is_told(sandbox):
     stages = (await validate(sandbox, program("Capitals"), 3, LIMITS["default"])).stages
     reason = {stage.name: stage.reason for stage in stages}["random"]
-    assert re.search(r"no list that can be read has '(LEFT|RIGHT)' of the solution", reason)
+    assert re.search(r"no list that can be read has the solution's action '(LEFT|RIGHT)'", reason)
 
 
 async def test_a_list_in_another_form_is_called_uncertain(sandbox):
@@ -80,7 +80,7 @@ async def test_a_list_in_another_form_is_called_uncertain(sandbox):
         stages = (await validate(sandbox, program(name), 3, LIMITS["default"])).stages
         reasons[name] = {stage.name: stage.reason for stage in stages}["random"].partition("; ")[2]
     assert reasons["Spaces"] == reasons["Bars"] == ""
-    form = "uncertain: its list is not in the prescribed form, drawn from readings such as"
+    form = "uncertain: its list is not in the prescribed form, so actions were drawn from readings such as"
     assert reasons["Bullets"] == f"{form} [north, south, west] and the solution"
     assert reasons["Quotes"] == f"{form} [yes, no] and the solution"
 
@@ -105,7 +105,7 @@ async def test_a_world_told_in_prose_that_hears_certain_words_is_admitted_by_def
     verdict = await validate(sandbox, DISPUTES[dispute], 3, LIMITS["default"])
     assert verdict.passed, verdict.stages[-1]
     reason = {stage.name: stage.reason for stage in verdict.stages}["random"]
-    guessed = "the observation lists no actions, drawn from its words"
+    guessed = "the observation lists no actions, so they were drawn from its words"
     assert (guessed in reason) is dispute.startswith("prose")
     assert ("and the solution" in reason) is (dispute == "prose, solved")
 
@@ -125,5 +125,5 @@ async def test_a_world_that_hears_nothing_and_lists_no_actions_is_refused_with_w
     verdict = await validate(sandbox, deaf, 3, LIMITS["default"])
     assert verdict.stages[-1].name == "effect"
     assert verdict.stages[-1].reason == (
-        "whatever was tried, the same happened; the observation lists no actions, drawn from its words"
+        "whatever was tried, the same happened; the observation lists no actions, so they were drawn from its words"
     )

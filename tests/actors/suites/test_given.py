@@ -199,7 +199,7 @@ def test_a_problem_of_a_method_has_its_name_and_its_starter_code(tmp_path):
         ({"public_test_cases": None}, "column 'public_test_cases': Expected `array`"),
         ({"public_test_cases": [], "private_test_cases": ""}, "has no test"),
         ({"private_test_cases": "import os"}, "column 'private_test_cases': is neither a list of tests nor base64"),
-        ({"private_test_cases": [1]}, "holds no text"),
+        ({"private_test_cases": [1]}, "must be text"),
         ({"metadata": '{"func_name": "f(); import os"}'}, "column 'metadata': "),
         ({"question_content": ""}, "column 'question_content': is empty"),
         ({"question_id": None}, "has no column 'question_id'"),

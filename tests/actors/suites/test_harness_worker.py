@@ -105,9 +105,9 @@ async def test_the_log_of_a_harness_has_a_bound(tmp_path):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("x", "does not speak as agreed"), ('{"kind": "items"}', "says 'items' instead of ready"),
-        ('{"kind": "ready", "items": 3}', "does not speak as agreed"), ("", "ended with 0: without a word"),
-        ('{"kind": "\\ud800"}', "does not speak as agreed"),
+        ("x", "sent a message that cannot be read"), ('{"kind": "items"}', "sent 'items' instead of ready"),
+        ('{"kind": "ready", "items": 3}', "sent a message that cannot be read"), ("", "ended with 0: its log is empty"),
+        ('{"kind": "\\ud800"}', "sent a message that cannot be read"),
     ],
 )  # fmt: skip
 async def test_what_is_not_agreed_is_refused(tmp_path, said, told):

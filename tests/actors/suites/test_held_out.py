@@ -53,7 +53,7 @@ def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(t
 @pytest.mark.parametrize("name", [b"\xff.py", "\u202ea.py".encode(), b"a" * 120 + b".py"])
 def test_a_program_whose_name_cannot_be_told_is_refused_in_one_line(tmp_path, name):
     (tmp_path / os.fsdecode(name)).write_text("class AEnv: ...")
-    with pytest.raises(ConfigError, match="is no name") as refused:
+    with pytest.raises(ConfigError, match="is not a valid name") as refused:
         held_out(f"evaluation.suite=folder:{tmp_path}")
     assert str(refused.value).isprintable()
 

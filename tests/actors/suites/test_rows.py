@@ -43,7 +43,7 @@ def test_the_three_forms_give_the_same_rows(tmp_path):
         ("a.csv", b"a,b\n1,2\n1,caf\xe9\n", "line 3, column 6: is not UTF-8 text; convert the file"),
         ("a.csv", b'a,b\n"1\n2",3\n1\n', "line 4: has 1 columns, and the first line names 2"),
         ("a.csv", b"a,b\n1,2,3\n", "line 2: has 3 columns, and the first line names 2"),
-        ("a.csv", b'a,b\n1,"2', "line 2: is no CSV"),
+        ("a.csv", b'a,b\n1,"2', "line 2: is not valid CSV"),
         ("a.csv", b"a, A\n1,2\n", "line 1: names a column twice"),
         ("a.parquet", b"PAR1 nonsense", "row 1: "),
     ],
@@ -67,7 +67,7 @@ def test_any_bytes_are_rows_or_one_line(tmp_path_factory, data, name):
 
 
 def test_another_suffix_and_what_is_no_file_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"is none of \.jsonl, \.csv, \.parquet"):
+    with pytest.raises(ConfigError, match=r"must end in \.jsonl or \.csv or \.parquet"):
         list(read_rows(written(tmp_path, "a.json", "[]")))
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(OSError, match="not a regular file"):
@@ -80,8 +80,8 @@ def test_another_suffix_and_what_is_no_file_are_refused(tmp_path):
         ('{"b": 1, "\\u001b[2J": 2}', r"has no column 'a' or 'c'; its columns: b, \\x1b\[2j"),
         ('{"a": null}', "has no column 'a'"),
         ('{"a": " "}', "column 'a': is empty"),
-        ('{"a": [1]}', "column 'a': holds no text but list"),
-        ('{"a": true}', "column 'a': holds no text but bool"),
+        ('{"a": [1]}', "column 'a': must be text, is list"),
+        ('{"a": true}', "column 'a': must be text, is bool"),
     ],
 )
 def test_a_column_that_is_no_text_is_one_line(tmp_path, data, said):
@@ -96,7 +96,7 @@ def test_names_of_items_are_short_and_printable(tmp_path):
     )
     assert (good.id(1, "id"), missing.id(2, "id")) == ("7", "2")
     for row in (long, odd):
-        with pytest.raises(RunError, match="is no name"):
+        with pytest.raises(RunError, match="is not a valid name"):
             row.id(3, "id")
 
 

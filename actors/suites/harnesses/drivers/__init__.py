@@ -1,1 +1,1 @@
-"""Programs that run in the environment of a harness, behind walls. They import the harness, and nothing of ours."""
+"""Programs that run in the environment of a harness, behind walls. They import the harness, and nothing of SPADE."""

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _MEMORY = 16 << 30  # bytes of address space
-_FILE = 256 << 20  # most bytes of a file, including the harness's log
+_FILE = 256 << 20  # bytes; limit of each file, including the harness's log
 _DETAIL = 800  # characters
 
 Json = dict[str, Any]

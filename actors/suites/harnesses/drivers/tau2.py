@@ -28,8 +28,7 @@ def list_tasks() -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play a task. The harness may hide failed requests. But the command answers every request, so it knows of
-    failures."""
+    """Play a task. The harness may hide a failed request, but the command that answers the request knows of it."""
     agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
         (log,) = evaluate(

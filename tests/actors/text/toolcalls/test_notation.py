@@ -48,7 +48,7 @@ def test_a_line_has_several_calls_and_may_submit():
     ("(" * 5_000, "this is not a call"),
     ("hello", "hello is not a call of a tool"), ("x = find('new')", "x = find('new') is not a call"),
     ("self.find()", "is not a call"), ("done; find('new')", "done is not a call"),
-    ("find(status=new)", "find: status must be a literal that JSON has, is new"),
+    ("find(status=new)", "find: status must be a literal that JSON has, not new"),
     ("find(status=1 + 1)", "must be a literal"), ("find(status={1, 2})", "must be a literal"),
     ("find(most=1e999)", "must be a literal"), ("find(status=__import__('os'))", "must be a literal"),
     ("find('new', 3, 4)", "find takes 2 arguments without a name, 3 are given"),
