@@ -104,7 +104,7 @@ class Examiner:
                 suspect((item, number))
 
     async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
-        """Play a sample until it is over, or late twice.
+        """Play a sample until it is over or has missed its deadline twice.
 
         Returns None if two services ended while they served it and other samples were being played.
         """

@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # the shortest deadline of a sample, because a suite's first sample waits while the library loads
+LEAST_S = 600.0  # a sample's deadline is never shorter, since the first sample of a suite waits for its library to load
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ class PlayDelivery:
     async def deliver(self, play: EndedPlay) -> None:
         """Deliver a play, and return when it is acknowledged.
 
-        Callers get the lock in order. So when a caller gets it, its play is the first in the list or was already sent.
+        The lock serves callers in the order of their calls. So when a caller gets the lock, either an earlier caller
+        has sent its play, or its play is the first in the list.
         """
         self._waiting.append(play)
         async with self._turn:

@@ -28,7 +28,7 @@ class Curator(JobWork):
     def __init__(self, connected: Connected, folder: Path, pool: str) -> None:
         super().__init__(connected, pool)
         self._folder = folder
-        self._verdicts: dict[str, Verdict] = {}  # admission gives the same verdict in every pass
+        self._verdicts: dict[str, Verdict] = {}  # kept, since each pass would give the same verdict
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)

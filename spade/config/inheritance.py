@@ -91,7 +91,7 @@ def read_merged(name: str) -> Merged:
 
 
 def _read_layers(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return (name, tree) of the file, of its base, and so on. The key `extends` is removed from every tree."""
+    """Return (name, settings) of a file, then of its base, and so on to the last base. Removes each `extends`."""
     path = list_recipes().get(name, _find_file(Path(name)))
     try:
         layers = [(name, _read(path))]

@@ -22,7 +22,7 @@ from spade.text import as_line
 # These sections define the meaning of a run. A resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
 LONGEST_SHOWN = 200  # characters of a refused value in an error line
-_NO_TOML = (ValueError, RecursionError)  # TOMLDecodeError, and errors for thousands of digits or brackets
+_NO_TOML = (ValueError, RecursionError)  # tomllib raises both for thousands of digits or brackets
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:

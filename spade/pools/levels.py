@@ -121,7 +121,7 @@ class Levels:
         self._take(count_play(self._windows[name], level, won, self._rule, self._most[name]))
 
     def fail(self, name: str, level: int) -> bool:
-        """Count a slot without an instance. Returns False if the name has run out of levels."""
+        """Count a level at which no instance could be made. Returns False if no level of the name is left."""
         window = count_failed(self._windows[name], level)
         self._take(window)
         return window.cap != -1

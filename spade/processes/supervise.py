@@ -1,4 +1,4 @@
-"""Children that never outlive their supervisor, come back when they die, and leave in order.
+"""Supervise child processes: restart a child that dies, stop all in order, and never leave one behind.
 
 Each child is a process group of its own (Ctrl-C in the terminal reaches the supervisor alone), holds one end of a
 socket pair (see `entry`) and appends its output to `LOGS/NAME.log`. A child that dies is restarted within its budget.
@@ -59,7 +59,7 @@ class _Child:
         self.state = "starting"
 
     def on_ready(self) -> None:
-        if self.state != "draining":  # a post that was out of reach reports again that it is ready
+        if self.state != "draining":  # after a lost connection, a machine reports again that its child is ready
             self.state = "ready"
         self.was_ready = True
         self.settled.set()
