@@ -127,7 +127,9 @@ def read_rows(run: RunDir) -> JournalRows:
     try:
         return read_journal(run.metrics_path)
     except FileNotFoundError:
-        raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
+        raise RunError(
+            "it has no metrics.jsonl, so there are no curves: it never began, or the file was deleted"
+        ) from None
 
 
 def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
