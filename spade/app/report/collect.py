@@ -127,9 +127,7 @@ def read_rows(run: RunDir) -> JournalRows:
     try:
         return read_journal(run.metrics_path)
     except FileNotFoundError:
-        raise RunError(
-            "it has no metrics.jsonl, so there are no curves: it never began, or the file was deleted"
-        ) from None
+        raise RunError("it has no metrics.jsonl, which its replay service makes when it starts: no curves") from None
 
 
 def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:

@@ -248,7 +248,7 @@ def test_what_is_missing_or_damaged_is_told_and_the_rest_is_shown(runs, tmp_path
     report([str(bare.path), str(broken)], tmp_path / "report.html")
     text = read((tmp_path / "report.html").read_text())
     for told in (
-        "no learner step was made yet",
+        "it has no metrics.jsonl, which its replay service makes when it starts",
         "left no status yet",
         "2 rows cannot be read",
         "it was started by SPADE 0.0.",

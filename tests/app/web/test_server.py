@@ -277,7 +277,7 @@ def test_a_run_that_has_just_begun_is_shown(tmp_path):
     run = RunDir(tmp_path / "bare")
     run.create(SETTINGS)
     with serve(run.path) as page:
-        assert "no learner step was made yet" in page.read()
+        assert "it has no metrics.jsonl, which its replay service makes when it starts" in page.read()
         assert "none found" in page.read("environments")
         assert page.ask("plays")[0] == 404
 
