@@ -158,9 +158,13 @@ async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
     run, pool = place.run(piece), place.pool(piece)
     evaluating = run.path / "evaluations" / "processes"
     folders = [run.path, pool / MADE, *(evaluating / name for name in list_folder(evaluating))]
-    for folder in folders:
-        if RunDir(folder).exists and RunDir(folder).holders():
-            await _run_spade(["stop", str(folder)], log)
+    for left in map(RunDir, folders):
+        if left.exists and left.holders():
+            try:
+                await _run_spade(["stop", str(left.path)], log)
+            except RunError:
+                if left.holders():  # otherwise they ended before the order came
+                    raise
 
 
 async def _run_spade(words: Sequence[str], log: Path) -> None:
