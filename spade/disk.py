@@ -168,12 +168,19 @@ def write_whole(folder: Path) -> Iterator[Path]:
         raise RunError(f"{folder}: exists already; give a new directory")
     prefix = f"{DRAFT}{folder.name[:_DRAFT_NAME]}-"
     try:
-        _discard_left(folder.parent, prefix)
-        with open_draft(folder.parent, prefix) as beside, _hold_draft(beside):
+        with open_only_draft(folder.parent, prefix) as beside:
             yield beside / folder.name
             os.replace(beside / folder.name, folder)
     except OSError as error:
         raise RunError(f"{folder}: was not made ({format_reason(error)}); nothing of it is left") from None
+
+
+@contextmanager
+def open_only_draft(parent: Path, prefix: str = DRAFT) -> Iterator[Path]:
+    """Like `open_draft`. Also deletes the drafts with this prefix that killed processes left in `parent`."""
+    _discard_left(parent, prefix)
+    with open_draft(parent, prefix) as draft, _hold_draft(draft):
+        yield draft
 
 
 @contextmanager
@@ -307,6 +314,12 @@ def refuse_outside(file: Path) -> None:
     """Raise RunError if a file in a folder that others wrote is a link to a place outside the folder."""
     if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(file.parent)):
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
+
+
+def refuse_unprintable(path: Path, remedy: str) -> None:
+    """Raise RunError if a path holds unprintable characters, since a run's config would refuse them."""
+    if not str(path).isprintable():
+        raise RunError(f"{path}: its path holds unprintable characters; {remedy}")
 
 
 def refuse_irregular(file: Path) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from actors.sandbox.opening import require
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
+from spade.processes.commands import run_child
 from spade.text import as_line
 
 LISTED_S = 120.0
@@ -28,7 +29,7 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
     """
     require((library,))
     try:
-        done = subprocess.run(
+        done = run_child(
             [sys.executable, "-P", "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
         )
         return try_decode(_catalogues.decode, done.stdout.strip().rpartition(b"\n")[2])

@@ -39,7 +39,7 @@ class Filters(NamedTuple):
     """Bounds of the regret."""
 
     novelty: FigureBounds | None = None
-    """Bounds of the novelty: 1 − the similarity to the nearest program of the memory."""
+    """Bounds of the novelty."""
 
     audited: bool = False
     """True accepts only environments that passed an audit."""

@@ -30,7 +30,7 @@ from spade.config import (
     replace_settings,
 )
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import list_folder, make_private, read, refuse_linked_folders, replace
+from spade.disk import list_folder, make_private, read, refuse_linked_folders, refuse_unprintable, replace
 from spade.errors import RunError
 from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
@@ -180,8 +180,7 @@ class RunDir:
         `corpus` is the digest of the documents. Raises RunError as `_check_same`, or if the corpus has changed.
         """
         self._check_same(config)
-        if not str(self.path).isprintable():
-            raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        refuse_unprintable(self.path, "choose another --run")
         started = self.record()
         if started is not None and corpus and started.corpus not in ("", corpus):
             raise RunError(

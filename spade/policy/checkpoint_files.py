@@ -18,6 +18,7 @@ from spade.decoding import make_printable
 from spade.errors import RunError
 from spade.policy import model_folder
 from spade.policy.parameter_files import is_pickled, list_parameter_files
+from spade.processes.commands import run_child
 from spade.text import as_line, quote
 from spade.tokens import Tokenizer
 from spade.tokens.foreign import GenerationFile, read_json
@@ -103,7 +104,7 @@ def check_structure(folder: Path, names: int, demands: Demands = NOTHING) -> Non
     command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
     command.append(msgspec.json.encode(demands).decode())
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
+        done = run_child(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
     except subprocess.TimeoutExpired:
         raise RunError(f"{folder}: its model was not built within {_LONGEST_S:g} s; correct its config.json") from None
     if done.returncode < 0:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
-from spade.disk import discard, is_copy, open_draft
+from spade.disk import discard, is_copy, open_only_draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
@@ -167,9 +167,10 @@ def publish(
 ) -> tuple[str, Path]:
     """Save under `parent`/<digest>, whole or not at all. Returns (digest, folder). Equal parameters share a folder.
 
-    `expected` is the canary of the trained model, if `model` is only a copy of it for publication.
+    `expected` is the canary of the trained model, if `model` is only a copy of it for publication. Also deletes the
+    drafts that killed processes left in `parent`.
     """
-    with open_draft(parent) as made:
+    with open_only_draft(parent) as made:
         digest = save(model, tokenizer, made)
         canary.write(expected or canary.compute(model), made)
         folder = parent / digest

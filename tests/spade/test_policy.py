@@ -1,6 +1,8 @@
 """Checkpoint folders and the distribution that is sampled from."""
 
 import json
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from spade.disk import DRAFT, open_only_draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import compute_parameters_digest, load, pick_device, publish
@@ -52,6 +55,15 @@ def test_publishing_the_same_twice_leaves_one_folder_and_no_draft(tiny_checkpoin
     first = publish(model, tiny_checkpoint, tmp_path)
     assert publish(model, tiny_checkpoint, tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == [first[0]]
+
+
+def test_the_draft_of_a_killed_publication_goes_with_the_next_one_and_a_held_draft_stays(tiny_checkpoint, tmp_path):
+    model = load(tiny_checkpoint, dtype="float32", device=CPU)
+    with open_only_draft(tmp_path) as held:
+        left = Path(tempfile.mkdtemp(prefix=DRAFT, dir=tmp_path))
+        (left / "model.safetensors").write_text("half")
+        digest, _ = publish(model, tiny_checkpoint, tmp_path)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([held.name, digest])
 
 
 def test_a_publication_that_fails_leaves_nothing(tiny_checkpoint, tmp_path):

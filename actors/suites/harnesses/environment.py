@@ -14,6 +14,7 @@ from pathlib import Path
 from spade.disk import open_draft
 from spade.errors import ConfigError, RunError, format_reason
 from spade.locks import hold_lock
+from spade.processes.commands import run_child
 from spade.text import as_line
 
 _PINS = Path(__file__).parent / "pins"
@@ -83,9 +84,9 @@ def _make(name: str, place: Path, index: str) -> None:
     with open_draft(drafts) as folder:
         made = folder / place.name
         base = getattr(sys, "_base_executable", sys.executable)
-        _run([base, "-m", "venv", str(made)], place)
+        _run([base, "-P", "-m", "venv", str(made)], place)
         words = ["--index-url", index] if index else []
-        pip = [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet", *words]
+        pip = [str(made / "bin" / "python"), "-P", "-m", "pip", "install", "--no-deps", "--quiet", *words]
         _run([*pip, "-r", str(find_pins(name))], place)
         (made / _INSTALLED).touch()
         os.replace(made, place)
@@ -94,7 +95,7 @@ def _make(name: str, place: Path, index: str) -> None:
 
 def _run(command: list[str], place: Path) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = run_child(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except OSError as error:
         raise RunError(f"{command[0]}: {format_reason(error)}") from None
     if done.returncode:

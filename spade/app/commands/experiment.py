@@ -41,6 +41,7 @@ def run(
     from spade.app.experiment.results import read_results, refuse_others
     from spade.app.experiment.workplace import Workplace, collect_origins, hold_origins
     from spade.app.rundir import RunDir
+    from spade.disk import refuse_unprintable
     from spade.errors import RunError
     from spade.locks import hold_lock
 
@@ -49,8 +50,7 @@ def run(
     kept = results or folder / "results"
     if RunDir(folder).exists:
         raise RunError(f"{folder}: is a run, so it cannot hold the runs of an experiment; choose another --out")
-    if not str(folder).isprintable():
-        raise RunError(f"{folder}: holds unprintable characters, which a run refuses in its path; choose another --out")
+    refuse_unprintable(folder, "choose another --out")
     for each in (folder, kept):
         each.mkdir(parents=True, exist_ok=True)
     if not os.access(kept, os.W_OK):

@@ -138,10 +138,9 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     the copy is damaged, raises RunError and leaves nothing behind.
     """
     from spade.app.models.gguf_export import write_gguf
-    from spade.app.supervisor.kept import compute_sound_digest
+    from spade.app.supervisor.kept import check_policy
     from spade.disk import hold, refuse_links, write_whole
     from spade.policy import manifest
-    from spade.policy.checkpoint_files import check_files
     from spade.progress import measure_size, show_writing
 
     with (
@@ -151,7 +150,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     ):
         refuse_links(policy.folder)
         try:
-            digest = compute_sound_digest(policy)
+            digest = check_policy(policy)
             if gguf is not None:
                 part.mkdir()
                 return write_gguf(policy.folder, part / "model.gguf", gguf)
@@ -161,7 +160,6 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
             raise RunError(
                 f"{error}; nothing was written: restore it, or export another policy (`spade model best`)"
             ) from None
-        check_files(policy.folder)
     return ""
 
 

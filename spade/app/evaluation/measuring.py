@@ -18,6 +18,7 @@ from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.config import DOMAINS, SUITE_TRAITS, Config, ProtocolName, load
+from spade.disk import refuse_unprintable
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import (
     TABLES,
@@ -118,19 +119,22 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """Find a run directory, or else a model. Raises ConfigError if it is neither, RunError if the run has links."""
+        """Find a run directory, or else a model. Raises ConfigError if it is neither, RunError for links or names."""
         run = RunDir(Path(model))
         if run.exists:
             run.refuse_links()
+            refuse_unprintable(run.path, "rename the folder")
             base = config or str(run.config_path)
             path = str(run.start) if run.origin is not None else run.config().model.path
             return cls(run.path, run, path, base, run.config().model.dtype, read_facts(model_folder(path)))
         try:
-            found = read_facts(model_folder(model))
+            found = read_facts(folder := model_folder(model))
         except ConfigError as error:
             raise ConfigError(
                 f"{as_line(model, 200)}: is not a run, and as a model: {error}; {suggest_runs(model)}".rstrip("; ")
             ) from None
+        refuse_unprintable(folder, "rename the folder")
+        refuse_unprintable(Path.cwd(), "rename the folder")
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
     def pinned(
@@ -224,7 +228,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     """
     suites = choose_suites(asked)
     if not asked.curve:
-        check_asked(asked.policy)
+        check_asked(asked.policy, curve=True)
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):

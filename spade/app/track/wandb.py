@@ -19,6 +19,7 @@ from replay.store import open_reader
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Sink, SinkPlace, choose_mode
 from spade.errors import RunError, SpadeError
+from spade.processes.commands import run_child
 from spade.text import quote
 
 MOST_PLAYS = 10_000
@@ -93,7 +94,7 @@ class WandbSink(Sink):
         ):
             kept.add(wandb.Table(list(columns), [[getattr(row, column) for column in columns] for row in rows]), name)
         page = self._place.folder / "report.html"
-        command = (sys.executable, "-m", "spade", "report", self._place.run.path, "--out", page)
-        subprocess.run(command, check=True, capture_output=True, timeout=REPORT_S)
+        command = [sys.executable, "-P", "-m", "spade", "report", str(self._place.run.path), "--out", str(page)]
+        run_child(command, check=True, capture_output=True, timeout=REPORT_S)
         kept.add_file(str(page))
         self._run.log_artifact(kept)

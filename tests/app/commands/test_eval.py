@@ -1,6 +1,7 @@
 """`spade eval`: one line for each bad input, and evaluations as text."""
 
 import json
+import shutil
 
 import msgspec
 import pytest
@@ -26,7 +27,7 @@ from spade.app.evaluation.policies import check_asked, pin, release
 from spade.app.evaluation.servers import ServerOptions
 from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite, format_row, format_sheet, format_table
-from spade.config import Pool, load
+from spade.config import Pool, dump, load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarise_records
 from spade.evaluations.record import sample_seed
@@ -77,13 +78,13 @@ def summary(right, prompt="0" * 32):
             {"suites": "aime25", "data": ("aime25=x.csv", "aime25=y.csv")},
             "--data aime25: two files are given",
         ),
-        ({"policy": "best"}, "policy 'best': write newest, start, step:N, or 8 to 32 digits of a digest"),
+        ({"policy": "best"}, "policy 'best': write newest, start, step:N, every:N, or 8 to 32 digits of a digest"),
         ({"policy": "step:3"}, "policy 'step:3': only a run has steps; write newest for a model"),
         ({"policy": "every:0"}, "policy 'every:0': write every:N, a number of learner steps from 1"),
         ({"policy": "every:"}, "policy 'every:': write every:N"),
         ({"policy": "every:5"}, "policy 'every:5': only a run has steps; write newest for a model"),
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
-        ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
+        ({"against": "nowhere"}, "policy 'nowhere': write newest, start, step:N, or 8 to 32 digits"),
         ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
         ({"overrides": ("model.path=other",)}, "--set model.path: give the model as the argument RUN|MODEL"),
     ],
@@ -96,6 +97,17 @@ def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tm
         evaluate(asked(**given), nothing, nothing)
     assert said in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("subject", ["run", "model", "working directory"])
+def test_an_unprintable_folder_is_named_before_anything_starts(subject, tmp_path, monkeypatch):
+    odd = tmp_path / "a\nb"
+    shutil.copytree(NANO, odd) if subject == "model" else odd.mkdir()
+    if subject == "run":
+        (odd / "config.toml").write_text(dump(load("nano")))
+    monkeypatch.chdir(odd if subject == "working directory" else tmp_path)
+    with pytest.raises(RunError, match="b: its path holds unprintable characters; rename the folder"):
+        Subject.of("nano" if subject == "working directory" else str(odd), None)
 
 
 def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp_path, monkeypatch):

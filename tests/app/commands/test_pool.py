@@ -12,11 +12,12 @@ from actors.suites.held_out import read_held_out
 from spade.app.cli import app
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.rundir import RunDir
+from spade.app.supervisor import pools
 from spade.app.supervisor.launches import count_actors
 from spade.app.supervisor.pools import create, read_config_programs
 from spade.config import load
 from spade.errors import ConfigError, RunError, SpadeError
-from spade.pools import POOL, PoolProgram, read_list, read_program, write_program
+from spade.pools import POOL, PoolProgram, make_writing_config, read_list, read_program, write_program
 from tests.actors.roles.test_designer import CRASHES, GOOD
 from tests.replay.kept_world import keep_world
 
@@ -285,3 +286,29 @@ def test_curators_join_with_the_pool_of_the_run_alone():
     code, told = run_spade("actors", "up", "--connect", "ipc:///nowhere", "--curators", "1")
     assert code == 1
     assert told == "spade: --curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR\n"
+
+
+@pytest.mark.parametrize(("name", "why"), [
+    ("a\nb", r"b/\.make: its path holds unprintable characters; choose another --out"),
+    ("run", r"run: is a run, so it cannot be a pool; choose another --out"),
+])  # fmt: skip
+def test_a_pool_is_not_made_in_a_folder_that_cannot_be_one(tmp_path, name, why):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").touch()
+    with pytest.raises(RunError, match=why):
+        pools.make(tmp_path / name, make_writing_config("nano", ()), 1, print)
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["run", "run/config.toml"]
+
+
+def test_a_pool_goes_on_after_a_kill_before_the_first_commit_of_its_run(tmp_path, monkeypatch):
+    config = make_writing_config("nano", ())
+    run = RunDir(tmp_path / "made" / ".make")
+    run.create(config)
+    run.store.mkdir()
+
+    def begin(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pools, "load_grounds", begin)
+    with pytest.raises(KeyboardInterrupt):
+        pools.make(tmp_path / "made", config, 1, print)

@@ -1,6 +1,9 @@
 """Runs, pools and notes that earlier commands left where an experiment is run."""
 
 import re
+import subprocess
+import sys
+import time
 from importlib.metadata import PackageNotFoundError
 
 import msgspec
@@ -165,3 +168,32 @@ def fill(pool, programs):
     pool.mkdir(parents=True)
     for number in range(programs):
         write_program(pool, PoolProgram(f"p{number}", f"# {number}"))
+
+
+COMMAND = """\
+import sys
+from pathlib import Path
+
+import trio
+
+from spade.app.experiment.pieces import _run_spade
+
+trio.run(_run_spade, ["replay", "up", "nano", "--run", sys.argv[1]], Path("log"))
+"""
+
+
+def test_a_command_does_not_outlive_a_killed_experiment_and_imports_nothing_of_the_working_directory(tmp_path):
+    (tmp_path / "platform.py").write_text("raise SystemExit('this is not the standard library')")
+    run, until = RunDir(tmp_path / "run"), time.monotonic() + 300
+    experiment = subprocess.Popen([sys.executable, "-P", "-c", COMMAND, str(run.path)], cwd=tmp_path)
+    try:
+        while not run.holders():
+            assert experiment.poll() is None, (tmp_path / "log").read_text()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    finally:
+        experiment.kill()
+        experiment.wait()
+    while run.holders():
+        assert time.monotonic() < until
+        time.sleep(0.02)
