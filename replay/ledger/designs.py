@@ -62,9 +62,9 @@ def _choose_level(state: RunState, entry: Entry, job: str) -> int:
 
 
 def _count_current_round(state: RunState) -> tuple[int, int]:
-    """Return the numbers of jobs and skills of the next job's round. A new round begins when the last one is full.
+    """Return how many jobs and skills the next job's round has. A new round begins when the last one is full.
 
-    A round keeps both numbers even if a resume changes the settings: its designer groups depend on them.
+    If a resume changes the settings, the present round keeps both numbers, because its designer groups depend on them.
     """
     design, counters = state.config.design, state.counters
     configured = design.round_jobs, design.active_skills
