@@ -74,7 +74,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    # Nobody is paid for a program of a pool.
+    # A program of a pool pays no designer, so its `lost` and `unaided` instances are not drawn.
     most = 0 if environment.program else state.config.audit.solutions
 
     def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:

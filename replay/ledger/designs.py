@@ -55,7 +55,7 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
 
 
 def _choose_level(state: RunState, entry: Entry, job: str) -> int:
-    """Choose the level of a job for a program of the pool: the run's level, or evenly from the program's window."""
+    """Choose the level of a job for a pool program: the run's level, or a uniform draw from the program's window."""
     if state.levels is not None:
         return state.levels.windows[entry.name].drawn(state.seed("level", job))
     return state.config.pool.level if entry.levels else 0

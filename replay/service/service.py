@@ -298,7 +298,7 @@ class Service:
         for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
             log.warning("%s", line)
 
-    # ------------------------------------------------------------ stored and seen
+    # ------------------------------------------------------------ programs and status
 
     def _serving(self, hello: Hello, request: Serving, now: float) -> Done | Refused:
         published = self.ledger.state.published.get(request.version)
