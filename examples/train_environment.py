@@ -1,6 +1,7 @@
 """Train nano on an environment that this file defines. `python examples/train_environment.py FOLDER 4`
 
-On two cores, four steps took it from a win rate of 0.71 to 1.00. A policy that wins every play has nothing to learn.
+On two cores, four learner steps raised its win rate from 0.71 to 1.00. A policy that wins every play has nothing to
+learn.
 """
 
 import inspect

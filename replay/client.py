@@ -18,7 +18,7 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        # The start of each wait, by name; later requests of the same name continue the wait.
+        # Requests answered with "none yet": the time at which each wait began, by the request's type.
         self._unserved: dict[str, float] = {}
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
@@ -54,7 +54,10 @@ class ReplayClient:
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
-        """Give a play back. It is leased again on the same seed. A play that is `suspect` twice becomes void."""
+        """Give a play back, to be leased again on the same seed. `suspect`: a service crashed while it served the play.
+
+        A play that is given back as suspect twice becomes void.
+        """
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:
@@ -70,7 +73,7 @@ class ReplayClient:
         return await self._call(protocol.TakeBatch(step, wait_s), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: protocol.StepMetrics) -> protocol.Weights:
-        """Announce new weights. The same weights after the same step keep their version."""
+        """Announce new weights. If they were announced for the same step before, they keep their version."""
         return (await self._call(protocol.Publish(step, digest, path, metrics))).weights
 
     async def retire(self, digests: Sequence[str]) -> tuple[str, ...]:
@@ -101,7 +104,7 @@ class ReplayClient:
         return pulse.weights
 
     async def enroll(self) -> int:
-        """Draw a number for a supervisor that begins. It is greater than the number of any earlier supervisor."""
+        """Return a number for a new supervisor, greater than the number of any earlier supervisor."""
         return (await self._call(protocol.Enroll())).number
 
     async def report_processes(
@@ -123,7 +126,7 @@ class ReplayClient:
         return await self._call(protocol.GetStatus())
 
     async def _call(self, request: protocol.Request[protocol.Reply], wait_s: float = 0.0) -> protocol.Reply:
-        # A request after the answer "none yet" continues the same wait.
+        # After the answer "none yet", the next request of this type continues the same wait.
         name = type(request).__name__
         since = self._unserved.pop(name, trio.current_time())
         with self.client.waits.on("replay", name, since):

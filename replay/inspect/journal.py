@@ -110,7 +110,7 @@ class JournalRows(msgspec.Struct, frozen=True):
 
 
 def find_comparable(evaluations: Sequence[Measured]) -> tuple[Measured, ...]:
-    """Return the evaluations by the measure of the newest one. A run may have gone on with another measure."""
+    """Return the evaluations with the same `measure` as the newest one. A resumed run may measure by other rules."""
     return tuple(
         one
         for one in evaluations

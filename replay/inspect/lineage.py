@@ -64,7 +64,7 @@ class DesignLine(msgspec.Struct, frozen=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """All records that took part, each once."""
+    """All records behind the id, each once."""
 
     kind: str
     id: str

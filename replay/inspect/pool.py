@@ -60,7 +60,7 @@ EVERY = Filters()
 
 
 class PoolReader:
-    """Reads the programs of a store: of the environments that were not quarantined and pass the filters.
+    """Reads the programs of the environments in a store, except quarantined ones and ones that fail the filters.
 
     With `memory`, reads the programs in the run's memory instead. Equal programs are read once. `origin` names the run.
     """

@@ -11,7 +11,7 @@ from spade.protocol import MOST_PROGRAMS
 
 
 class Third(msgspec.Struct, frozen=True):
-    """Means over the environments of a third. None if no environment has the figure."""
+    """Means over the environments of one third of the run. None if no environment has the figure."""
 
     environments: int
     """Number of environments."""
@@ -24,7 +24,7 @@ class Third(msgspec.Struct, frozen=True):
     win_rate_hinted: float | None
     regret: float | None
     revealing_share: float | None
-    """Share of the programs for which this is known."""
+    """Share of the programs with a first observation that reveals the method, among those for which this is known."""
     tools: float | None
     """Number of tools, over programs with tools."""
     instructions: float | None

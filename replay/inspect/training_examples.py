@@ -74,7 +74,7 @@ class ExampleReader:
         """Rows of each role."""
 
         self.retokenised = 0
-        """Number of rows with the sampled text that encode to other tokens than the model sampled."""
+        """Number of rows with a text that encodes to other tokens than the model sampled."""
 
         self.left_out: Counter[str] = Counter()
         """Answers without a row, by reason."""

@@ -74,14 +74,14 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    # Nobody is paid for a program of a pool.
+    # A program of a pool pays no designer, so its `lost` and `unaided` instances are not drawn.
     most = 0 if environment.program else state.config.audit.solutions
 
     def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:
         indices = {compute_instance_number(environment, play) for play in plays}
         return tuple(sorted(indices, key=lambda index: state.seed(purpose, environment.id, index))[:most])
 
-    # If no unhinted play was won, the anchor is 0, but a regret may still pay. There is no regret without a hint.
+    # `lost` concerns the anchor, which is 0 without a won play. `unaided` concerns the regret, which needs a hint.
     lost = _list_unwon(environment, finished, _get_win_return(state)) if won else []
     unaided = _list_unaided(environment, finished, _get_win_return(state)) if state.sources[environment.id].hint else []
     environment.audit = Audit(
@@ -225,11 +225,11 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # A program could delay its audit. So without a result, its designer is paid only if nobody began the audit.
+            # A program could delay its audit. So if the audit has begun, it is left out and the designer is not paid.
             outcome: Outcome = "left out" if audit.lease else "late"
             given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:
-            given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
+            given_up.append(_end(state, audit, "left out", f"it gave no result under {LEASES} leases"))
         elif audit.id in lost:
             state.counters.expired_leases += 1
             state.audit_leases.release(audit)

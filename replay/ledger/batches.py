@@ -116,9 +116,9 @@ def _count(state: RunState, batch: BatchRecord) -> None:
 def publish(state: RunState, request: Publish) -> Weights:
     """Give weights their version.
 
-    The same weights after the same step keep their version: a message was repeated, or a learner replays the steps
-    since its checkpoint. All other weights get the next version, which was never used. Raises RefusalError for a step
-    that was never taken.
+    If the same weights were published for the same step before, they keep their version. This happens if a message is
+    repeated, or if a learner repeats the steps since its checkpoint. All other weights get a new version. Raises
+    RefusalError for a step that was never taken.
     """
     counters = state.counters
     if not 0 <= request.step <= counters.taken_step:

@@ -55,16 +55,16 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
 
 
 def _choose_level(state: RunState, entry: Entry, job: str) -> int:
-    """Choose the level of a job for a program of the pool: the run's level, or evenly from the program's window."""
+    """Choose the level of a job for a pool program: the run's level, or a uniform draw from the program's window."""
     if state.levels is not None:
         return state.levels.windows[entry.name].drawn(state.seed("level", job))
     return state.config.pool.level if entry.levels else 0
 
 
 def _count_current_round(state: RunState) -> tuple[int, int]:
-    """Return the numbers of jobs and skills of the next job's round. A new round begins when the last one is full.
+    """Return how many jobs and skills the next job's round has. A new round begins when the last one is full.
 
-    A round keeps both numbers even if a resume changes the settings: its designer groups depend on them.
+    If a resume changes the settings, the present round keeps both numbers, because its designer groups depend on them.
     """
     design, counters = state.config.design, state.counters
     configured = design.round_jobs, design.active_skills

@@ -19,7 +19,7 @@ SEED_SHARE = 0.2  # if the run has seeds, at least this share of jobs varies see
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
-NOVELTY_WINDOW = 32  # number of newest programs of the memory that a program is compared with
+NOVELTY_WINDOW = 32  # a program is compared with this many of the newest programs in the memory
 NEWEST_BYTES = 1 << 19  # bounds of the comparison: bytes of all these programs, and characters of the new program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -37,7 +37,7 @@ class EarlierProgram(NamedTuple):
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
+    """At most `capacity` environments. The oldest leave first. Seeds (`design.seeds`) never leave."""
 
     def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
@@ -67,7 +67,7 @@ class EnvironmentMemory:
         return bool(self._seeds)
 
     def newest(self) -> tuple[EarlierProgram, ...]:
-        """Return the 32 newest programs, the newest first, then the seeds. Stops before their sum exceeds 512 KiB."""
+        """Return the 32 newest programs, the newest first, then the seeds. Stops before their sizes exceed 512 KiB."""
         newest = islice(reversed(self._records), NOVELTY_WINDOW)
         records = (EarlierProgram(each.environment, each.source) for each in newest)
         seeds = (EarlierProgram(make_seed_id(each.name), each.source) for each in self._seeds)

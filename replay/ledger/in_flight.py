@@ -50,7 +50,7 @@ class Leases(Generic[Work]):
         return None
 
     def lease(self, work: Work, holder: str, request: int, deadline: float) -> None:
-        """Lease open work to the holder, under its request of this number."""
+        """Lease open work to a holder. `request` is the number of the holder's request."""
         self.drop(work)
         work.state, work.holder, work.request, work.deadline = "leased", holder, request, deadline
         work.lease += 1
@@ -63,7 +63,7 @@ class Leases(Generic[Work]):
         self.add(work)
 
     def held(self, holder: str, request: int) -> list[Work]:
-        """Return the work leased to a holder under its request of this number, sorted by id.
+        """Return the work that was leased for one request of a holder, sorted by id.
 
         A request of number 0 is never sent again, so it holds nothing.
         """

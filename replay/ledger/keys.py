@@ -125,7 +125,7 @@ def make_imported_id(origin: str, environment: str) -> str:
 
 
 def make_seed_id(program: str) -> str:
-    """Return the id of the environment that stands for a seed (a program of the run's start). No run has the name SEED.
+    """Return the id of the environment that stands for a seed program (`design.seeds`). No run has the name SEED.
 
     The id sorts before the run's own environments.
     """
@@ -148,10 +148,10 @@ def make_quarantine_key(work: str, lease: int) -> str:
 
 
 def make_holder_id(hello: Hello) -> str:
-    """Return the name of a life of a process in its leases. In containers, two lives may have the same pid."""
+    """Return the id under which a process holds leases. It includes the life, because pids repeat in containers."""
     return f"{hello.name}/{hello.life}-{hello.pid}"
 
 
 def name_of(holder: str) -> str:
-    """Return the name of the process that holds a lease."""
+    """Return the name of a process, given its `make_holder_id`."""
     return holder.rpartition("/")[0]

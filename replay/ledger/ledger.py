@@ -40,7 +40,7 @@ from spade.protocol import (
     TakeBatch,
 )
 
-NAMED = 3  # plays that a refusal names
+NAMED = 3  # a refusal names at most this many plays
 
 
 class Ledger:
@@ -86,7 +86,7 @@ class Ledger:
             case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _is_anothers(
                 state.jobs.get(id), lease, holder
             ):
-                raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
+                raise RefusalError(f"job {id}: its lease {lease} is not held by {holder}")
             case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.check_design(
                 request, state.jobs.get(id), state.config
             ):
@@ -110,7 +110,7 @@ class Ledger:
             case ReleaseDesign(job=id, lease=lease):
                 self._release_design(id, lease, holder)
             case Audited(environment=id, lease=lease) if _is_anothers(state.audits.get(id), lease, holder):
-                raise RefusalError(f"the audit of {id}: its lease {lease} is not of {holder}")
+                raise RefusalError(f"the audit of {id}: its lease {lease} is not held by {holder}")
             case Audited():
                 if why := nonsense.check_audit(request):
                     raise RefusalError(f"the audit of {request.environment}: {why}")
@@ -191,7 +191,7 @@ class Ledger:
             if why:
                 wrong.append(f"play {play.id}: {why}")
             elif _is_anothers(record, play.lease, holder):
-                wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
+                wrong.append(f"play {play.id}: its lease {play.lease} is not held by {holder}")
             elif self._try_quarantine(play, holder, now):
                 self._release_play(play.id, play.lease, holder, now)
             elif record is not None and not 1 <= play.lease <= record.lease:
@@ -250,7 +250,7 @@ class Ledger:
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
     def _release_play(self, id: str, lease: int, holder: str, now: float, *, suspect: bool = False) -> None:
-        """Open a play again for another process. `suspect`: a service ended while it served the play."""
+        """Open a play again for another process. `suspect`: a service crashed while it served the play."""
         play = self.state.plays.get(id)
         if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
             self.state.counters.released_leases += 1

@@ -1,7 +1,7 @@
 """Checks of messages from broken or hostile senders. Each returns the error, or "" if a message makes sense. Pure.
 
-An impossible figure would end the service when it is added up. A trajectory that no model can have sampled would end
-the learner, and again at every resume.
+An impossible figure would crash the service when it is added up. A trajectory that no model can have sampled would
+crash the learner, and crash it again at every resume.
 """
 
 import math

@@ -13,7 +13,7 @@ Under that bound, at most one batch and one chunk for each slot are outstanding.
 Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight
 and the learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 
-The end of a run. A limit of learner steps ends the run in two parts. Once the last batch is taken, no more work is
+The end of a run. A limit of learner steps ends the run in two phases. Once the last batch is taken, no more work is
 given out. Once that step is published and in a checkpoint, the run is over. Any other limit does both at once. The
 limits of the config count from the run's beginning, the limits of a command from the command's start. The first limit
 that is reached ends the run.

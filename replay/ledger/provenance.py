@@ -18,7 +18,8 @@ def note(state: RunState, weights: Weights) -> None:
 def find_oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
     """Return the version with the earliest learner step among those that sampled a token; 0 without a token.
 
-    `steps`: learner step by version. After a resume with other results the highest version need not be the newest.
+    `steps`: learner step by version. A resumed learner may repeat steps with other results, which get new versions. So
+    the highest version need not have the latest step.
     """
     if len(trajectory.versions) == 1:
         return trajectory.versions[0][0]

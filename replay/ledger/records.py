@@ -109,7 +109,7 @@ class Score(Record):
     """Lost unhinted plays that count as void because nobody can win them. None if the window was scored by an earlier
     version, under which no such play counted as void."""
     least_regret: float | None = None
-    """The least possible regret, since a void play might have had any return. The memory keeps this figure. None
+    """The regret if each void play had the return that makes the regret least. The memory keeps this figure. None
     without a pair of plays."""
 
 
@@ -177,7 +177,9 @@ class PlayRecord(Record):
     lease: int = 0  # number of leases of the play so far
     holder: str = ""  # the process that leased it; at the end the process that played it
     deadline: float = 0.0  # the end of the lease
-    version: int = 0  # policy version: the newest when leased; when over, the oldest that sampled a token
+    version: int = (
+        0  # policy version: the newest at the lease; once the play has ended, the oldest that sampled a token
+    )
     terminated: bool = False  # True if the program ended the episode
     episode_return: float = 0.0
     turns: int = 0
@@ -185,7 +187,7 @@ class PlayRecord(Record):
     seconds: float = 0.0  # seconds that the play took
     fault: str = ""  # why the play is void
     request: int = 0  # the number of the holder's request for this lease
-    suspected: int = 0  # leases under which a service ended or failed while it served this play
+    suspected: int = 0  # leases under which a service crashed or failed while it served this play
     tools: ToolUse | None = None  # None if the program has no tools
 
 

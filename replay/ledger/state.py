@@ -101,7 +101,7 @@ class RunState:
         self._changes[table, key] = None
 
     def changes(self) -> list[Change]:
-        """Take the changes since the last call. Counters and statistics go with any other change."""
+        """Take the changes since the last call. If there is any, counters and statistics are added."""
         if not self._changes:
             return []
         self.touch("meta", "counters", self.counters)

@@ -16,7 +16,7 @@ from spade.returns import has_different_returns, is_won
 
 LEVELS = 256
 VOID_SHARE = 0.25  # largest share of faulty plays in a window; above it the program is quarantined
-SUSPECTED = 2  # the program is blamed after this many leases under which a service ended
+SUSPECTED = 2  # the program is blamed after this many leases under which a service crashed
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
@@ -108,12 +108,12 @@ def release(state: RunState, play: PlayRecord) -> None:
 
 
 def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
-    """Open a leased play again because a service ended while it served the play. The second time the play is void."""
+    """Open a leased play again because a service crashed while it served it. The second time the play is void."""
     play.suspected += 1
     if play.suspected < SUSPECTED:
         release(state, play)
     else:
-        fault = f"suspect: {play.suspected} times a service ended, or failed, while it served this play"
+        fault = f"suspect: a service crashed, or failed, while it served this play ({play.suspected} times)"
         finish(state, EndedPlay(play.id, play.lease, "fault", 0.0, (), 0.0, fault=fault), holder, now)
 
 

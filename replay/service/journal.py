@@ -62,7 +62,7 @@ class Journal:
 
 @contextmanager
 def _skip_if_out_of_descriptors(path: Path) -> Iterator[None]:
-    """Go on without the file if descriptors run out. Peers can cause this, so it must not end the service."""
+    """Go on without the file if descriptors run out. Peers can cause this, so it must not crash the service."""
     try:
         yield
     except OSError as error:

@@ -11,7 +11,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # most names that are kept; beyond it, the names whose last start is the oldest are forgotten
+MOST = 4_096  # most names that are kept; beyond it, the names that have not started for longest are forgotten
 
 
 class Lives:

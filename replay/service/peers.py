@@ -39,7 +39,7 @@ from spade.transport import Server
 from spade.waits import add_owner
 
 SUPERVISORS = 64
-REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
+REPORT_BYTES = 262_144  # most bytes of a supervisor's report, which is kept, shown and written into status.json
 PARTINGS = 6  # roles that a supervisor drains one after the other, each within supervise.drain_s
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
@@ -59,7 +59,7 @@ class Peers:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
-        self._stop_by: float | None = None  # the time on the run clock from which no supervisor waits any longer
+        self._stop_by: float | None = None  # on the run clock: from this time on no supervisor waits for others
         self._source = config.design.source
         self._drain_s = config.supervise.drain_s
         self._spreading: Weights | None = None
@@ -80,7 +80,7 @@ class Peers:
     def services(self) -> tuple[Peer, ...]:
         """Return the services that other peers may call.
 
-        Every heartbeat asks for them, so they are listed only when a peer has come or gone.
+        Every heartbeat asks for this list, so it is made anew only when a peer has come or gone.
         """
         if self._server is not None and self._services[0] != self._server.changes:
             services = {
@@ -118,7 +118,7 @@ class Peers:
     # ------------------------------------------------------------ events
 
     def finished(self, plays: int, now: float) -> None:
-        """Count the finished plays among those that were handed in."""
+        """Count `plays` more finished plays."""
         self._plays.add(now, plays)
 
     def measure(self, request: AnyRequest, now: float) -> None:
@@ -172,7 +172,9 @@ class Peers:
     def report(self, report: ReportProcesses, now: float) -> Orders | Refused:
         """Keep a supervisor's newest report. Return the orders for the supervisor, each only once."""
         if (size := len(encode(report))) > REPORT_BYTES:
-            return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
+            return Refused(
+                f"a report of {size} bytes is over {REPORT_BYTES}; start more supervisors, each with fewer processes"
+            )
         self._processes.pop(report.supervisor, None)
         self._processes[report.supervisor] = report.processes
         if report.wanted is not None:

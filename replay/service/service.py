@@ -191,7 +191,7 @@ class Service:
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
-                log.warning("%s makes no instance at level %d, and is played below it, if at all", name, cap + 1)
+                log.warning("%s makes no instance at level %d: from now on only lower levels are drawn", name, cap + 1)
         self._capped = capped
 
     def _finish(self, now: float) -> None:
@@ -292,13 +292,13 @@ class Service:
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
-        """Log once for each stall who waits for whom."""
+        """Log which process waits for which, once for each stall."""
         status = self.status()
         log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.traffic.stalled_s)
         for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
             log.warning("%s", line)
 
-    # ------------------------------------------------------------ stored and seen
+    # ------------------------------------------------------------ programs and status
 
     def _serving(self, hello: Hello, request: Serving, now: float) -> Done | Refused:
         published = self.ledger.state.published.get(request.version)

@@ -21,7 +21,7 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = 2  # a peer may have this many windows of waiting requests: one live, and one that it has given up
+PATIENCE = 2  # a peer may have twice its window of requests waiting: open ones, and ones that it has given up
 
 # For a BatchRecord or GetNewestPrograms, the message is read from the store when it is sent.
 Answer = Response | BatchRecord | GetNewestPrograms

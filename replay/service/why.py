@@ -16,7 +16,7 @@ NAME = "replay"  # the name of the service in the waits that processes report
 
 def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
     """Return the waits. Add this service's reasons to the waits for its own work."""
-    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
+    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window waits for an audit"
     reasons = {
         "LeaseAudit": audits,
         "TakeBatch": explain_no_batch(ledger),
@@ -61,7 +61,7 @@ def explain_no_job(ledger: Ledger) -> str:
         return f"{len(state.environments)} of {slots} slots have an environment; {explain_pool_limit(state.pool)}"
     audited = f" ({len(state.audits)} of them in an audit)" if state.audits else ""
     have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
-    return f"{have}, {len(state.jobs)} a job that is leased"
+    return f"{have}, {len(state.jobs)} have a leased job"
 
 
 def explain_pool_limit(pool: Drawing) -> str:

@@ -1,4 +1,4 @@
-"""Checks before a store is read: its heads, its format, its pages, and that its state is the last one.
+"""Check a store before it is read: its heads (meta pages), its format, its pages, and that its state is the last one.
 
 LMDB trusts its pages. A wrong page can kill the process that reads it.
 """
@@ -22,7 +22,7 @@ _COPIED = 1  # LMDB's number of the commit that a compact copy holds
 _TRIES = 5
 _FILES = ("data.mdb", "lock.mdb", "writer.lock")
 
-# Tables with a record or more for each play. In a larger file they take too long to check before a start.
+# In a file over _QUICKLY_BYTES, the tables that grow with every play take too long to check before a start.
 _QUICKLY_BYTES = 64 * 1024 * 1024
 _LARGE = frozenset({"plays", "trajectories", LOG})
 

@@ -35,7 +35,7 @@ def compact(path: Path) -> tuple[int, int]:
             sync(compacted)
             with _lock_alone(path / "lock.mdb"):
                 os.replace(compacted, data)
-                # The lock file counts transactions of the old file. Whoever opens the new file first makes another.
+                # The lock file counts transactions of the old file. The first opener of the new file makes another.
                 (path / "lock.mdb").unlink()
             sync(path)
     return sizes

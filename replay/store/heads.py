@@ -1,4 +1,7 @@
-"""The two heads of LMDB's file, each the state after a commit, read without LMDB. Layout: LMDB 0.9 on 64 bits."""
+"""Read the two heads (meta pages) of LMDB's file without LMDB. Each has the state after a commit.
+
+Layout: LMDB 0.9 on 64 bits.
+"""
 
 import struct
 from pathlib import Path

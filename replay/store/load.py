@@ -79,13 +79,14 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     if header.digest != compute_digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
         raise RunError(
-            f"{store.path}: this run was started with another meaning: {', '.join(named) or 'other defaults'}; "
+            f"{store.path}: this run was started with another [run], [model] or [reward]: "
+            f"{', '.join(named) or 'defaults have changed'}; "
             "resume it as it was, or start a new run"
         )
     if corpus and header.corpus not in ("", corpus):
         raise RunError(
             f"{store.path}: this run was started with another corpus (digest {header.corpus[:8]}, design.corpus or "
-            f"tools.settings has {corpus[:8]} now); give it the one it had, or start a new run"
+            f"tools.settings has {corpus[:8]} now); restore the old corpus, or start a new run"
         )
     state = load(store, config, header.secret)
     now = msgspec.structs.replace(header, settings=settings, corpus=corpus or header.corpus)

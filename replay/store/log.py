@@ -47,7 +47,7 @@ class Log:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
-        """Delete the value of an entry. Does nothing if one of them is damaged, so that no other value is deleted."""
+        """Delete the value of an entry. Deletes nothing if either is damaged: the entry might name a wrong value."""
         if self.body(transaction, key, entry) is not None:
             transaction.delete(entry[: _PLACE.size], db=self._values)
 

@@ -48,7 +48,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
 
 
 def _make_tables(environment: lmdb.Environment) -> None:
-    """Write all tables of a new store in one commit, so that a table that is missing later was lost."""
+    """Write all tables of a new store in one commit. So a table that is missing later must have been lost."""
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
         first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}

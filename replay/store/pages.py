@@ -49,8 +49,8 @@ def find_damaged_pages(
 ) -> list[str] | None:
     """Return the faults of the file's state after a commit, or None if its head is gone.
 
-    A transaction must keep the commit. `tables` must exist. The pages of a table are checked if it is `whole`. Raises
-    ValueError if a head is damaged.
+    An open transaction must keep the pages of this commit. All `tables` must exist. Checks a table's pages if
+    `whole(name)` is true. Raises ValueError if a head is damaged.
     """
     meta = next((meta for meta in read_heads(data) if meta.commit == commit), None)
     if meta is None:

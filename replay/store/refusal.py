@@ -30,7 +30,7 @@ def make_unwritable_error(path: str, error: lmdb.Error) -> RunError:
     if number in _FULL:
         return RunError(
             f"{path}: the store cannot be written: {_FULL[number]}. "
-            "Nothing acknowledged is lost: free space, then the same command goes on"
+            "Nothing acknowledged is lost; free space and repeat the command"
         )
     return RunError(f"{path}: the store cannot be written: {os.strerror(number)}. Nothing acknowledged is lost")
 

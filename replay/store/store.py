@@ -15,7 +15,7 @@ from replay.store.refusal import make_unreadable_error, make_unwritable_error
 from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed, format_key, seal_records
 from spade.errors import RunError
 
-PAGE = 256  # records that are read at a time while a table is walked
+PAGE = 256  # number of records that one transaction reads while a whole table is read
 LOGGED: Table = "trajectories"
 LOG = "log"
 NAMES: tuple[str, ...] = (*get_args(Table), LOG)
@@ -33,7 +33,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """The record that each commit updates. It reveals an older state that is taken for the last one."""
+    """The record that each commit updates. A wrong number reveals that the last commit was lost."""
 
     number: int
     """LMDB's number of the commit."""
@@ -213,7 +213,7 @@ class Store:
         """Yield a line if the log's number of values differs from its number of entries."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
-            yield f"{LOGGED}: {entries} have an entry, the log holds {bodies} values"
+            yield f"{LOGGED}: the index has {entries} entries, the log has {bodies} values"
 
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key with the bytes in the table itself."""
@@ -309,7 +309,7 @@ def begin(environment: lmdb.Environment) -> lmdb.Transaction:
 def _run_with_growth(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
     """Return the result of `act`.
 
-    If the writer, another process, has enlarged the map meanwhile, enlarge it here first.
+    If another process (the writer) has enlarged the map meanwhile, first enlarge the map of this process.
     """
     while True:
         try:

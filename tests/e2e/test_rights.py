@@ -95,7 +95,7 @@ async def test_requests_that_any_peer_sends_again_take_effect_once(tmp_path: Pat
             assert {play.id for play in leased.plays}.isdisjoint(play.id for play in others.plays)
             (play,) = leased.plays
             submit = SubmitPlays((ended(play, 1.0, 1),))
-            stolen = Refused(f"play {play.id}: its lease 1 is not of agent-2/0.0-{os.getpid()}")
+            stolen = Refused(f"play {play.id}: its lease 1 is not held by agent-2/0.0-{os.getpid()}")
             assert await ask(second, 3, submit) == stolen
             for peer, number in ((first, 3), (first, 3), (second, 3), (second, 4)):
                 assert await ask(peer, number, submit) == Done()

@@ -98,7 +98,7 @@ def _check_environments(found: StoreContents) -> Iterator[str]:
             or make_environment_id(job) != key
             or (job.round, job.skill) != (environment.round, environment.skill)
         ):
-            yield f"environments {key}: its job {environment.job} does not fit"
+            yield f"environments {key}: its job {environment.job} is missing, or has another id, round or skill"
         if key not in found.sources:
             yield f"environments {key}: its program is missing"
         design = found.trajectories.get(environment.job)
@@ -113,7 +113,7 @@ def _check_environments(found: StoreContents) -> Iterator[str]:
                 yield f"environments {key}: its memory parent {parent} is missing"
         closed = environment.state != "active"
         if closed != (environment.score is not None) or closed != (environment.closed_at is not None):
-            yield f"environments {key}: is {environment.state}, its score or its end says otherwise"
+            yield f"environments {key}: is {environment.state}, its score or its closing time contradicts this"
         if [chunk.index for chunk in environment.chunks] != list(range(len(environment.chunks))):
             yield f"environments {key}: its chunks are not numbered from 0"
     for key in found.sources:
@@ -190,7 +190,7 @@ def _check_trajectories(found: StoreContents) -> Iterator[str]:
         job = found.jobs.get(key)
         designed = job is not None and job.state == "admitted" and not job.program
         if key not in found.plays and key not in found.rejects and not designed:
-            yield f"trajectories {key}: belongs to nothing"
+            yield f"trajectories {key}: belongs to no play or design"
         if tokens.flaw:
             yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"
     if len(found.quarantine) != found.counters.quarantined:

@@ -49,14 +49,14 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class PairCounts(NamedTuple):
-    """Counts of pairs in which the hinted play was won, by what the unhinted play did.
+    """Counts of pairs: those with a void play, and those with a won hinted play, by what the unhinted play did.
 
     A player who knows the secret needs no more turns than the hinted play. So an unhinted play that took more turns
     has explored.
     """
 
     void: int
-    """Pairs with a void play, whether won or not. Each counts as the case that pays the designer least."""
+    """Pairs with at least one void play. Each counts as the case that pays the designer least."""
     known: int
     """Pairs with a won hinted play and without a void play."""
     at_once: int

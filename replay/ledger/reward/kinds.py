@@ -33,7 +33,10 @@ class Measured(msgspec.Struct, frozen=True):
     found: Regret | None = None
     """`regret`, but a loss before the play could explore counts at most 0. None if exploring does not help."""
     explored_rate: Bounds | None = None
-    """`win_rate`, but these losses count as void. None if no play explored and won, and no pair is void."""
+    """`win_rate`, but losses before the play could explore count as void.
+
+    None if no play explored and won, and no pair is void.
+    """
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
@@ -82,7 +85,7 @@ def least_anchor(window: Measured, settings: Reward) -> float:
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
-    """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if possibly all plays were won, or all lost.
+    """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if the plays may all be won, or all lost.
 
     Without an earlier program to compare with, the novelty is 1.
     """

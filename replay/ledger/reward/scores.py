@@ -62,7 +62,7 @@ def score_of(
 
 
 def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None, win_return: float) -> Measured | None:
-    """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
+    """Bound the figures of a window, given its plays and the win rate, luck and slow average of its score.
 
     Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
     None), void plays are left out.

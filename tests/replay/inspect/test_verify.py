@@ -141,7 +141,7 @@ def misjudge(**changes):
 
 DAMAGE = {
     "a play's trajectory is gone": (lose_a_trajectory, "has no trajectory"),
-    "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to nothing"),
+    "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to no play or design"),
     "a version that never was": (put(("trajectories", "j000000", trajectory(999))), "never published"),
     "bytes cut out": (cut, "cannot be decoded"),
     "a play is gone": (lambda s: drop(s, "plays", PlayRecord, finished), "were counted"),

@@ -71,7 +71,7 @@ def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing(
     play(ledger, {0, 1})
     queued = list(ledger.state.queue.values())
     job = lease(ledger)
-    with pytest.raises(RefusalError, match="its lease 1 is not of env-runner/2"):
+    with pytest.raises(RefusalError, match="its lease 1 is not held by env-runner/2"):
         ledger.apply(audited(job, "made up"), "env-runner/2", 1.0)
     ledger.apply(audited(job, "answered turn 2 otherwise"), "env-runner/1", 1.0)
     found = record(ledger)
@@ -201,7 +201,7 @@ def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_o
         ledger.tick(1.0, frozenset())
     found = record(ledger)
     assert (found.state, found.audit.state, found.score.reward) == ("closed", "left out", None)
-    assert found.audit.finding == "it came to nothing under 3 leases"
+    assert found.audit.finding == "it gave no result under 3 leases"
     assert ledger.state.counters.audits_left_out == 1
 
 

@@ -312,7 +312,7 @@ def test_a_job_is_ended_by_its_holder_alone(ledger):
     (job,) = lease(ledger, holder="designer/1")
     before = msgspec.msgpack.encode(ledger.state.jobs[job.id])
     for request in (environment(job, 1), rejected(job, 1, last=True)):
-        with pytest.raises(RefusalError, match=f"job {job.id}: its lease 1 is not of designer/2"):
+        with pytest.raises(RefusalError, match=f"job {job.id}: its lease 1 is not held by designer/2"):
             ledger.apply(request, "designer/2", 1.0)
     ledger.apply(ReleaseDesign(job.id, job.lease), "designer/2", 1.0)
     assert msgspec.msgpack.encode(ledger.state.jobs[job.id]) == before

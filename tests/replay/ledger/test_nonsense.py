@@ -177,6 +177,6 @@ def test_a_design_with_rewinds_is_refused():
 
 def test_a_play_of_unpublished_weights_from_another_than_the_holder_is_refused_and_not_kept():
     ledger, plays = playing()
-    with pytest.raises(RefusalError, match=r"its lease 1 is not of agent/2"):
+    with pytest.raises(RefusalError, match=r"its lease 1 is not held by agent/2"):
         ledger.apply(protocol.SubmitPlays((ended(plays[0], 1.0, 77),)), "agent/2", 0.0)
     assert ledger.state.counters.quarantined == 0

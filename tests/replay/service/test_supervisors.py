@@ -49,7 +49,7 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
                     await supervisor.report_processes("s0.", ())
         long = protocol.Process("x" * 300_000, "agent", 1, "ready", 0)
         async with joined(tmp_path, "supervisor", "s100") as supervisor:
-            with pytest.raises(RefusedError, match="is over 262144; have more supervisors"):
+            with pytest.raises(RefusedError, match="is over 262144; start more supervisors"):
                 await supervisor.report_processes("s100", (long,))
         names = [process.name for process in (await replay.status()).processes]
         assert names == [f"agent-{index}" for index in range(36, 100)]

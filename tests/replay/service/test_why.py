@@ -24,12 +24,12 @@ def test_each_stage_of_the_loop_names_its_missing_input():
     ledger.advance(0.0)
     assert explain_no_play(ledger) == "no environment is active; 2 design jobs are open or leased"
     (first, second) = ledger.apply(LeaseDesigns(2, 0.0), "designer-0/7", 1.0).jobs
-    assert explain_no_job(ledger) == "0 of 2 slots have an environment, 2 a job that is leased"
+    assert explain_no_job(ledger) == "0 of 2 slots have an environment, 2 have a leased job"
     assert list_own(ledger.state, 3.0) == (Wait("designer-0", "design jobs", 2, 2.0, "replay"),)
 
     for job in (first, second):
         ledger.apply(environment(job, 1), "designer-0/7", 4.0)
-    assert explain_no_job(ledger) == "2 of 2 slots have an environment, 0 a job that is leased"
+    assert explain_no_job(ledger) == "2 of 2 slots have an environment, 0 have a leased job"
     plays = ledger.apply(LeasePlays(8, 0.0), "agent-0/8", 5.0).plays
     assert ledger.apply(LeasePlays(8, 0.0), "agent-1/9", 6.0) is None
     assert explain_no_play(ledger) == "8 plays are held back while 4 sequences are to be trained"

@@ -127,7 +127,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing_committed(tmp_path):
     done = subprocess.run([*FILL, str(tmp_path), str(4_000_000)], capture_output=True, text=True, timeout=120)
     line, whole, goes_on = done.stdout.splitlines()
     assert "the store cannot be written: its file may not grow" in line
-    assert line.endswith("Nothing acknowledged is lost: free space, then the same command goes on")
+    assert line.endswith("Nothing acknowledged is lost; free space and repeat the command")
     assert (whole, goes_on, done.stderr) == ("True", "True True", "")
 
 

@@ -50,7 +50,7 @@ def test_a_play_over_which_services_ended_twice_is_void_and_says_so(ledger):
     assert release(6, True) == ()
     play = ledger.state.plays[id]
     assert (play.state, play.suspected, play.holder) == ("void", 2, "agent/1")
-    assert play.fault == "suspect: 2 times a service ended, or failed, while it served this play"
+    assert play.fault == "suspect: a service crashed, or failed, while it served this play (2 times)"
     assert ledger.state.counters.voids == 1
     assert ledger.state.counters.released_leases == 6
 
@@ -98,7 +98,7 @@ def test_a_lease_is_ended_by_its_holder_alone(ledger):
     (play,) = lease(ledger, 1, holder="agent/1")
     before = msgspec.msgpack.encode(ledger.state.plays[play.id])
     for request in (played(play, 1.0, 1), void(play)):
-        with pytest.raises(RefusalError, match=f"play {play.id}: its lease 1 is not of agent/2"):
+        with pytest.raises(RefusalError, match=f"play {play.id}: its lease 1 is not held by agent/2"):
             ledger.apply(request, "agent/2", 1.0)
     ledger.apply(ReleasePlay(play.id, play.lease), "agent/2", 1.0)
     assert msgspec.msgpack.encode(ledger.state.plays[play.id]) == before
