@@ -101,19 +101,19 @@ def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[s
 
     For example, `pour 3 to 1` follows from `pour 1 to 3`. The actions of one form differ only in numbers and short
     words. Each number must be in some listed action of the form, and each short word in the same place of one. If more
-    than MOST_FORMED actions follow, as for a code of digits, the form hides the action.
+    than MOST_FORMED actions follow, as for a code of digits, the form hides the action. A number alone, or signs
+    alone, never follow from a form.
     """
     if isinstance(action, Move):
         return not action.calls and _has_listed_form(action.action, listed)
     form, parts = _read_form(action)
     alike = [parts for other, parts in listed if other == form]
-    if not alike:
+    if not alike or len(form) < 2:
         return False
+    numbers = {part for each in alike for part, kind in zip(each, form, strict=True) if kind == "#"}
     count = 1
     for place, (part, kind) in enumerate(zip(parts, form, strict=True)):
-        there = {each[place] for each in alike}
-        if kind == "#":
-            there = {one for each in alike for one, other in zip(each, form, strict=True) if other == "#"}
+        there = numbers if kind == "#" else {each[place] for each in alike}
         if part not in there:
             return False
         count *= len(there)
