@@ -102,20 +102,20 @@ def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[s
 
     `listed` has the form and the parts of each listed action. For example, `pour 3 to 1` follows from `pour 1 to 3`.
     The actions of one form differ only in numbers and short words. Each number of the action must be in a listed action
-    of the form, and each short word must be at the same place in one. Returns False if more than MOST_FORMED actions
-    follow, as for a code of digits, because a player cannot try them all.
+    of the form, and each short word must be at the same place in one. A number alone, or signs alone, never follow from
+    a form. Returns False if more than MOST_FORMED actions follow, as for a code of digits, because a player cannot try
+    them all.
     """
     if isinstance(action, Move):
         return not action.calls and _has_listed_form(action.action, listed)
     form, parts = _read_form(action)
     alike = [parts for other, parts in listed if other == form]
-    if not alike:
+    if not alike or len(form) < 2:
         return False
+    numbers = {part for each in alike for part, kind in zip(each, form, strict=True) if kind == "#"}
     count = 1
     for place, (part, kind) in enumerate(zip(parts, form, strict=True)):
-        there = {each[place] for each in alike}
-        if kind == "#":
-            there = {one for each in alike for one, other in zip(each, form, strict=True) if other == "#"}
+        there = numbers if kind == "#" else {each[place] for each in alike}
         if part not in there:
             return False
         count *= len(there)

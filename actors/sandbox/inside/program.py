@@ -55,6 +55,8 @@ class LoadedProgram:
             self.name = check_name(kind)
         with guard_calls("construct"):
             self.arguments = find_turn_budget(kind, max_turns)
+            kinds = read_kinds(getattr(kind, "step", None))
+            self.names_action = kinds.get("action") is inspect.Parameter.KEYWORD_ONLY
         self.instance: Any = None
 
     def loaded(self) -> Answer:
@@ -68,6 +70,8 @@ class LoadedProgram:
         with guard_calls("play"):
             seed_generators(seed)
             answer = plain(begin(self.instance, seed))
+            if is_a(answer, str):  # as in old versions of Gym
+                answer = answer, {}
             if not (type(answer) is tuple and len(answer) == 2):
                 raise ProgramError(
                     "protocol", "play", f"reset must return (observation, info), not {describe_type(answer)}"
@@ -80,7 +84,8 @@ class LoadedProgram:
 
     def step(self, action: str) -> Answer:
         with guard_calls("play"):
-            return self.stepped(self.instance.step(action))
+            step = self.instance.step
+            return self.stepped(step(action=action) if self.names_action else step(action))
 
     def stepped(self, answer: object) -> Answer:
         """Check the result of `step` and return it as an answer."""
@@ -115,7 +120,7 @@ class LoadedProgram:
             raise ProgramError(
                 "protocol", "play", f"{method}: the observation must be a str, not {describe_type(text)}"
             )
-        if not is_a(info, dict):
+        if info is not None and not is_a(info, dict):
             raise ProgramError("protocol", "play", f"{method}: info must be a dict, not {describe_type(info)}")
         said = escape_surrogates(text)  # type: ignore[arg-type]
         if len(said.encode()) > self.observation_bytes:
@@ -175,17 +180,31 @@ def find_turn_budget(kind: type, max_turns: int) -> dict[str, int]:
 
 def begin(instance: Any, seed: int) -> object:
     """Call `reset` with the seed: by name if the method has such a parameter, as in Gymnasium, else by position."""
-    try:
-        parameters = inspect.signature(instance.reset, follow_wrapped=False).parameters
-    except (TypeError, ValueError):
-        return instance.reset(seed)
-    kinds = {each.kind for each in parameters.values()}
+    kinds = read_kinds(instance.reset)
     by_name = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
-    if "seed" in parameters:
-        named = parameters["seed"].kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if "seed" in kinds:
+        named = kinds["seed"] in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     else:
-        named = kinds <= by_name and inspect.Parameter.VAR_KEYWORD in kinds
+        named = by_name.issuperset(kinds.values()) and inspect.Parameter.VAR_KEYWORD in kinds.values()
     return instance.reset(seed=seed) if named else instance.reset(seed)
+
+
+def read_kinds(method: Any) -> dict[str, object]:
+    """Return the kind of each parameter of a method. Returns {} if the signature cannot be read.
+
+    A wrapper that takes anything has the parameters of the method that `functools.wraps` names.
+    """
+    anything = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    kinds: dict[str, object] = {}
+    try:
+        for follow in (False, True):
+            parameters = inspect.signature(method, follow_wrapped=follow).parameters
+            kinds = {name: each.kind for name, each in parameters.items() if name != "self"}
+            if set(kinds.values()) != anything:
+                break
+    except (TypeError, ValueError):
+        return {}
+    return kinds
 
 
 @contextmanager

@@ -57,7 +57,7 @@ FAILURES = [
     ("construct", "TypeError", changed(("max_turns: int = 4", "max_turns, size"))),
     ("construct", "ZeroDivisionError", changed(("self.max_turns = max_turns", "1 / 0"))),
     ("episode", "AttributeError", changed(("self.turn = 0", "pass"))),
-    ("episode", "reset must return", changed((', {}\n\n    def step', "\n\n    def step"))),
+    ("episode", "reset must return", changed((', {}\n\n    def step', ", {}, 0\n\n    def step"))),
     ("episode", "reward", changed(("0.2", "'0.2'"))),
     ("episode", "timeout", changed(("reply = ", "while True: pass\n        reply = "))),
     ("random", "random play wins", changed(("== self.goal", "> 0"))),

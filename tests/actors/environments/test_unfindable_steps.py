@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.environments.audit import audit
 from actors.environments.gifts import Hearing, find_unseen_words, heard, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
@@ -12,6 +13,8 @@ from tests.actors.environments.test_audited_losses import (
     SERVICE,
     gift,
     gift_of_solutions,
+    job,
+    recorded,
     values,
 )
 
@@ -112,11 +115,42 @@ def test_no_more_is_kept_of_an_answer_than_is_read():
         ("pour 1 to 2 | pour 1 to 3", "tip 3 to 1", False),
         ("say go to 1 | say up to 2", "say xy to 2", False),
         ("look | take", "pour 3 to 1", False),
+        ("+ - ?", "^_^-^", False),
+        ("100..300", "137", False),
     ],
 )
 def test_an_action_of_a_listed_form_is_no_secret_unless_the_form_has_many(listed, action, found):
     play = Hearing([action], [f"Two cups. Actions: {listed}", "Done."])
     assert bool(find_unseen_words([action], [play])) == (not found)
+
+
+LOCK = """
+class LockEnv:
+    def __init__(self, max_turns=8):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.seed, self.turn, self.at = seed, 0, 0
+        return "A lock. Actions: 100..300", {}
+
+    def step(self, action):
+        self.turn += 1
+        code = self.solution()
+        self.at = self.at + 1 if action == code[self.at] else int(action == code[0])
+        won = self.at == 3
+        return f"Lock {self.seed}. Actions: 100..300", float(won), won, self.turn >= self.max_turns, {}
+
+    def solution(self):
+        return ["137", "251", "118"]
+"""
+
+
+async def test_a_combination_of_numbers_from_a_range_is_a_secret(sandbox):
+    """Nobody finds three numbers of 201 each in eight turns, although each is in the range that is offered."""
+    assert set(await values(sandbox, LOCK)) == {"137", "251", "118"}
+    replays = [await recorded(sandbox, LOCK, seed, ("137", "251", "118"), hinted=True) for seed in (13, 15)]
+    found = await audit(sandbox, job(LOCK, *replays, won=(13, 15), lost=(), unaided=(13, 15), hint="137, 251, 118."))
+    assert found.finding == "hinted play play-13 wins by '137', which only its hint states"
 
 
 CUPS = """

@@ -230,6 +230,23 @@ async def test_reset_may_be_wrapped(sandbox):
     wrapped += "        return method(self, number)\n    return wrapper"
     source = program(module=wrapped, reset="text = str(seed)").replace("    def reset", "    @logged\n    def reset")
     assert await sandbox.open("e", source, 41, 3) == Observed("41")
+    general = source.replace("self, number", "*args, **kwargs")
+    for parameters in ("self, seed", "self, *, seed=None, options=None", "self, seed, /"):
+        odd = general.replace("reset(self, seed)", f"reset({parameters})")
+        assert await sandbox.open("e", odd, 41, 3) == Observed("41")
+
+
+async def test_the_action_of_a_step_may_be_keyword_only(sandbox):
+    named = DOOR.replace("step(self, action)", "step(self, *, action)")
+    assert (await play(sandbox, named, "?"))[-1] == Observed("The ? door is shut. Actions: red blue", 0.25)
+
+
+async def test_reset_may_return_the_observation_alone_and_info_may_be_none(sandbox):
+    bare = program(reset="return text", result='"on", 0.0, False, False, None')
+    assert await play(sandbox, bare, "?") == [Observed("start"), Observed("on")]
+    nothing = program(reset="return text, None")
+    assert await sandbox.open("e", nothing, 1, 3) == Observed("start")
+    assert "info must be a dict" in (await sandbox.open("e", program(reset="return text, 1"), 1, 3)).detail
 
 
 @pytest.mark.parametrize("text", TEXTS)
