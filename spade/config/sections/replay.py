@@ -66,8 +66,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     solutions: CountOrZero = 4
-    """Instances that nobody won, on which the actions of `solution()` are played. The share of
-    these instances that `solution()` loses is the share of their losses that counts as void in the reward."""
+    """Number of instances that nobody won, on which the actions of `solution()` are played. If `solution()` loses half
+    of them, for example, half of all losses on instances that nobody won count as void in the reward."""
 
 
 class Replay(Section, frozen=True):
