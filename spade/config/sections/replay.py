@@ -92,4 +92,5 @@ class Replay(Section, frozen=True):
     """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest trained ones that no resume needs are deleted; 0 keeps all."""
+    """Most bytes of all trajectories. Above it, the oldest trained ones are deleted if no resume needs them. 0 keeps
+    all."""
