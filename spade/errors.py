@@ -15,8 +15,9 @@ Each failure is classified once, at the boundary that can react to it:
     one request          actors/links/faults.py turns a service's unforeseen error into a refusal.
                          spade/transport/client.py turns the refusal into RefusedError or SuspectError, and silence into
                          BusError
-    one play or design   Its actor tells the replay service, which leases the work again. A second SuspectError ends it:
-                         the play is void (replay/ledger/windows.py), or the program is rejected at the stage `contain`
+    one play or design   Its actor tells the replay service, which leases the work again. A second SuspectError ends the
+                         work: the play is void (replay/ledger/windows.py), or the program is rejected at the stage
+                         `contain`
     one HTTP request     The gateway's AskError has the HTTP status
     one process          spade/processes/entry.py decides by the error whether a restart can help
     all processes        spade/processes/supervise.py restarts a process, or stops the run

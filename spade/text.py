@@ -1,6 +1,6 @@
 """Make the text of models and files printable, so that it cannot control a terminal or forge a line.
 
-Format words of commands, figures and times for people.
+Also quote words of commands, and format figures and times for people.
 """
 
 import shlex

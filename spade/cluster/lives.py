@@ -1,6 +1,6 @@
-"""The lives of a run on a cluster.
+"""Place the processes of a run on a cluster.
 
-A few roles run beside the supervisor. All other roles run on any machine with room for them.
+The roles of `PLACED` run on any machine with room for them. All other roles run beside the supervisor.
 """
 
 import os

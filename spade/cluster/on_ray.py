@@ -1,4 +1,4 @@
-"""Posts on the machines of a Ray cluster. Ray finds a place for each post, and does nothing else for a run.
+"""Start posts (`spade.cluster.post`) on a Ray cluster. Ray only chooses the machine of each post.
 
 Only this module imports ray. Other modules import this module only for `--cluster ray`.
 """

@@ -1,9 +1,10 @@
 """A post runs one life of a process, on another machine than the supervisor.
 
-The process has a pipe, a process group and an exit code, as on the supervisor's machine. It leaves when its post is
-gone. Between the supervisor and the post, a heartbeat replaces the pipe. Each report that reaches the supervisor lets
-the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor that got no
-answer for bus.silence_s + supervise.drain_s knows that the process has ended, even if the connection was cut.
+The process has a pipe, a process group and an exit code, as on the supervisor's machine. The process leaves when its
+post is gone. Between the supervisor and the post, a heartbeat replaces the pipe. Each report that reaches the
+supervisor lets the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor
+that got no answer for bus.silence_s + supervise.drain_s knows that the process has ended, even if the connection was
+cut.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Files that hand a run to a scheduler: a batch script for Slurm, a manifest for Kubernetes. Pure.
 
-Both start a Ray cluster, and the one command that begins or resumes the run on it. The command's settings let the
-cluster choose GPUs. They pin the learner and engines to machines with room for them. Without pins, engines could take
-the GPUs that the learner needs.
+Both start a Ray cluster, and on it `spade up`, which begins or resumes the run. The command's settings let the cluster
+choose GPUs, and pin the learner and engines to machines with room for them. Without pins, engines could take the GPUs
+that the learner needs.
 """
 
 import math
@@ -119,7 +119,7 @@ def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
 def _count_by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
     """Replace each list of GPUs by their number, and return the new overrides and config.
 
-    Raises ConfigError, also if a process asks for more GPUs than the largest machine has, `most`.
+    `most` is the number of GPUs of the largest machine. Raises ConfigError, also if a process asks for more GPUs.
     """
     config = load(name, tuple(overrides))
     # A role with a list of GPUs runs on GPUs, so ask for the number that it needs on "cuda".

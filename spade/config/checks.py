@@ -177,7 +177,7 @@ def _check_challenges(config: Config) -> None:
         return
     domain, takes_calls = config.run.domain, DOMAINS[config.run.domain].takes_calls
     if config.design.reviews and takes_calls:
-        raise ConfigError(f"design.reviews: run.domain = {domain!r} has tools.screen for that; leave it out")
+        raise ConfigError(f"design.reviews: run.domain = {domain!r} uses tools.screen instead; leave it out")
     turns = config.play.max_turns
     for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
@@ -219,7 +219,7 @@ def _check_backend(learner: Learner) -> None:
     """Refuse settings that the backend would ignore."""
     if learner.backend == "torch" and (learner.processes > 1 or learner.offload != "none"):
         raise ConfigError(
-            "learner.processes, learner.offload: backend 'torch' has neither; use learner.backend=deepspeed"
+            "learner.processes, learner.offload: backend 'torch' ignores both; use learner.backend=deepspeed"
         )
     if learner.checkpoint == "sharded" and (learner.backend == "torch" or learner.lora_rank):
         why = "an adapter is small" if learner.lora_rank else "backend 'torch' is one process"
@@ -236,7 +236,7 @@ def _check_gpus(config: Config) -> None:
         if gpus and device not in ("auto", "cuda"):
             raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
     if len(engine.gpus) % each:
-        raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
+        raise ConfigError(f"engine.gpus: {len(engine.gpus)} is not a multiple of engine.tensor_parallel = {each}")
     most = config.actors.engines_bounds[1]
     if engine.gpus and most * each > len(engine.gpus):
         raise ConfigError(

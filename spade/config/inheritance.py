@@ -14,7 +14,7 @@ from spade.errors import ConfigError, RunError, format_reason
 from spade.text import as_line
 
 EXTENDS = "extends"
-RUN_CONFIG = "config.toml"  # a run directory stands for its file of this name
+RUN_CONFIG = "config.toml"  # the config file in a run directory
 _LONGEST_SHOWN = 200  # characters
 _SETTING = re.compile(r"\w+\.\w+")
 

@@ -64,7 +64,7 @@ RETIRED: Mapping[str, RetiredSetting] = {
 def current(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a config without the retired ones.
 
-    Raises ConfigError if a retired setting has a value, and the run would differ without it.
+    Raises ConfigError if a retired setting has a value that is not in its `was`.
     """
     kept = {section: dict(table) if isinstance(table, dict) else table for section, table in tree.items()}
     for setting, retired in RETIRED.items():

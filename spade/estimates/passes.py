@@ -30,5 +30,5 @@ def pass_share(each: Callable[[int, int, int], float], items: Iterable[tuple[int
 
 def _count_subsets(n: int, k: int) -> int:
     if not 1 <= k <= n:
-        raise ConfigError(f"a pass of k = {k} needs 1 <= k <= the samples of an item, here {n}")
+        raise ConfigError(f"k = {k}: passes need a k from 1 to {n}, the number of samples of an item")
     return comb(n, k)

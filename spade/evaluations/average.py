@@ -180,6 +180,6 @@ def _require_finished(kept: KeptEvaluation) -> Summary:
     """Return the summary. Raises RunError if its headline is missing."""
     summary = kept.summary
     if summary is None or summary.headline is None:
-        why = "it was not ended yet" if summary is None else as_line(summary.why)
+        why = "it has not ended yet" if summary is None else as_line(summary.why)
         raise RunError(f"{kept.folder}: has no headline ({why}); run the same `spade eval` to continue it")
     return summary

@@ -105,7 +105,7 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
 
 
 def is_finished(run: Path, rules: Rules, scheduled: Scheduled) -> bool:
-    """Return True if all samples are recorded and the summary is theirs. Writes nothing."""
+    """Return True if all samples are recorded and the summary covers them. Writes nothing."""
     folder = name_folder(run, rules)
     try:
         summary = read_evaluation(folder).summary

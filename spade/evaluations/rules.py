@@ -123,7 +123,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _make_tree(rules: Rules) -> dict[str, Any]:
-    """Return the rules as plain values. Rules without examples give the same values as in versions without examples."""
+    """Return the rules as plain values. Empty examples are left out, so that older rules keep their digest."""
     tree: dict[str, Any] = msgspec.to_builtins(rules)
     if not rules.protocol.examples:
         del tree["protocol"]["examples"]
@@ -161,4 +161,6 @@ def refuse_other(one: Rules, other: Rules) -> None:
     names = list_differing(one, other)
     if names:
         suites = f"{as_line(one.suite, 80)} and {as_line(other.suite, 80)}"
-        raise ConfigError(f"evaluations ({suites}) that differ in {', '.join(names)} do not compare; play one again")
+        raise ConfigError(
+            f"evaluations ({suites}) cannot be compared, they differ in {', '.join(names)}; play one again"
+        )

@@ -102,7 +102,7 @@ def compare_summaries(now: Summary, before: Summary) -> Difference | None:
 def refuse_other_prompts(rules: Rules, now: Summary, before: Summary) -> None:
     """Raise ConfigError if an item asked the two policies different questions.
 
-    A simulated user's words belong to the prompts of some suites. They may differ, so these suites are not checked.
+    In some suites the prompts contain the words of a simulated user, which may differ. Such a suite is not checked.
     """
     if "user" in rules.conditions:
         return

@@ -23,7 +23,7 @@ def has_sliding_window(text: Any) -> bool:
 
 
 def has_plain_layers(model: Any) -> bool:
-    """Return True if each layer of a model is an attention over keys and values that may be replaced."""
+    """Return True if each layer of a model is an attention over keys and values, with a replaceable implementation."""
     kinds = getattr(model.config.get_text_config(), "layer_types", None) or []
     return model._supports_attention_backend and _LAYERS.issuperset(kinds)
 
@@ -77,8 +77,8 @@ def check_trained(model: Any) -> None:
 def make_scaled_error(model: Any) -> RunError:
     """Build the error for a model whose logits are not its head's output."""
     return RunError(
-        f"model.path: {model.config.model_type} changes its logits after the output head, which the learner does "
-        "not follow; use a model without logit scaling or soft-capping"
+        f"model.path: {model.config.model_type} changes its logits after the output head, and the learner does not "
+        "repeat this change; use a model without logit scaling or soft-capping"
     )
 
 

@@ -1,6 +1,6 @@
 """Keep the policy of a run's best evaluation so far, in one folder. A better policy replaces it. No torch here.
 
-ROOT/7/policy/      hard links to the published weights, so that the policy stays when the learner prunes those
+ROOT/7/policy/      hard links to the published weights, so that the policy stays when the learner deletes them
 ROOT/7/best.json    the evaluation
 ROOT/.draft-…/      a folder that is being written or deleted, or the rest of one after a crash. Never chosen
 """
@@ -70,7 +70,7 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
     """Keep the published folder `weights`, durably, in place of the earlier best policy.
 
     Returns False if the earlier one is better. Of two equal policies, the later one is kept. A policy with a damaged
-    record is replaced. Raises OSError. Then the earlier one is still there.
+    record is replaced. If it raises OSError, the earlier policy is still there.
     """
     try:
         before = find(root)

@@ -2,7 +2,7 @@
 
 No torch here: this process only reads files. Another process builds the model without its numbers
 (`spade.policy.structure`). Numbers that are not finite are found later, at loading. The engine and the learner then
-compare their results with those of the model's own forward pass.
+compare their results with the model's own forward pass.
 """
 
 import os
@@ -77,7 +77,7 @@ def check_files(folder: Path, *, thinking: bool = False) -> tuple[Tokenizer, int
 
 
 def check_facts(folder: Path) -> None:
-    """Check what the small files of a checkpoint say of its model. Raises RunError if no run can use such a model."""
+    """Check the facts in the JSON files of a checkpoint. Raises RunError if no run can use such a model."""
     facts = model_folder.read_facts(folder)
     if facts.quantisation is not None:
         raise RunError(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ANSWER_S = 60.0
 """Most seconds without a byte from a hub. The client's own default is to wait for ever."""
 MOST_WAIT_S = 600
-"""The longest wait that a hub may ask for."""
+"""Longest wait in seconds that a hub may ask for."""
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
 _PATH_HEADERS = ("ETag", "X-Linked-ETag", "X-Repo-Commit")

@@ -150,8 +150,8 @@ def verify(folder: Path, digest: str) -> None:
 def verify_parameters(folder: Path, named: str | None = None) -> str:
     """Return the digest of the parameters in `folder`, after reading every byte.
 
-    Raises WeightsError if it is not `named`. By default this is the digest of the folder's manifest, if there is one.
-    Raises OSError.
+    Raises WeightsError if the digest is not `named` or, without `named`, not the digest of the folder's manifest, if
+    there is a manifest. Raises OSError.
     """
     if named is None and (folder / MANIFEST).exists():
         try:

@@ -24,7 +24,7 @@ TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json",
 )  # fmt: skip
-_WHOLE = "1000TB"  # one file, however large: the digest names all parameters
+_WHOLE = "1000TB"  # bound of one file, so large that all parameters go into PARAMETERS
 
 
 def pick_device(name: str) -> torch.device:
@@ -100,10 +100,10 @@ def compute_parameters_digest(folder: Path) -> str:
 def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
     """Copy the published parameters of `folder` into `model` in place, without a second model in memory.
 
-    The file is mapped, not read. Its bytes are not checked (`manifest.verify` checks them). If the file's tensors are
-    not the model's one by one, as Transformers stores experts separately, the copy goes through a second model. Raises
-    WeightsError, before it copies anything, if the folder holds other weights or another model's. Raises
-    FileNotFoundError if the folder is gone.
+    The file is mapped, not read. Its bytes are not checked (`manifest.verify` checks them). If the file and the model
+    divide their tensors differently (a file may hold each expert alone), a second model is loaded. Raises WeightsError,
+    before it copies anything, if the folder holds other weights or another model's. Raises FileNotFoundError if the
+    folder is gone.
     """
     published = manifest.read(folder, digest)
     own = model.state_dict()

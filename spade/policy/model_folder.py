@@ -22,7 +22,7 @@ MADE_HERE = {
     f"needs the extra `gguf` ({describe_installing('gguf')})",
     "models/smollm2-warm": 'docs/first-model.md has the commands that make it ("Start warm")',
 }
-"""Folders of recipes' models that are never names of the hub, and how each is made."""
+"""Folders of models that a user makes for a recipe, with advice how. They are never taken for names of the hub."""
 _LONGEST = 1 << 20  # context tokens of a model if its config gives no bound
 
 
@@ -111,7 +111,7 @@ def resolve(path: str) -> Path:
 
 
 def _refuse_missing(path: str) -> None:
-    """Raise ConfigError, with the command that makes it, if `path` is a recipe's model that is not here."""
+    """Raise ConfigError if `path` is in MADE_HERE. The error says how to make the folder."""
     if path in MADE_HERE:
         raise ConfigError(f"model.path: {path} is not here; {MADE_HERE[path]}")
 
@@ -119,7 +119,7 @@ def _refuse_missing(path: str) -> None:
 def find_licence(path: str, ask: bool = False) -> str:
     """Return the licence of the model called `path` as its card states it, such as "apache-2.0", or "" without one.
 
-    A model of the package has the package's licence. If `ask`, the card of a model of the hub is read there.
+    A model of the package has the package's licence. `ask` allows a request to the hub for its models.
     """
     if path in SHIPPED:
         return "mit"

@@ -14,8 +14,8 @@ _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 def describe_odd(expected: Tensor) -> str:
     """Describe why the results of a model's own forward pass cannot be compared with others. Returns "" if they can."""
     if not expected.isfinite().all():
-        return "its own forward gives numbers that are not finite"
-    return "" if expected.any() else "its own forward gives zeros alone"
+        return "its own forward pass gives numbers that are not finite"
+    return "" if expected.any() else "its own forward pass gives only zeros"
 
 
 def is_alike(found: Tensor, expected: Tensor) -> bool:

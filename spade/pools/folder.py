@@ -4,7 +4,8 @@ NAME.py     the program
 NAME.hint   its hint
 NAME.json   its record: digests of program and hint, skill, origin, lineage
 
-Others wrote these files. Each file is read within bounds, and any fault is reported in one line that names the file.
+Other people may have written these files. Each file is read within bounds, and any fault is reported in one line that
+names the file.
 """
 
 import os
@@ -212,7 +213,9 @@ def read_program(folder: Path, name: str) -> PoolProgram:
         (record.hint == _compute_hint_digest(hint), f"{name}.hint"),
     ):  # fmt: skip
         if not same:
-            raise RunError(f"{folder}: {what} was changed since {name}.json was written; delete the record, or mend it")
+            raise RunError(
+                f"{folder}: {what} was changed since {name}.json was written; restore it, or delete {name}.json"
+            )
     return PoolProgram(name, source, hint, record.skill, record.origin, record.levels, record.lineage)
 
 

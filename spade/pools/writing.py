@@ -1,4 +1,4 @@
-"""The run, in a pool's folder, that writes the pool's programs."""
+"""Configure the run that writes a pool's programs. Its directory is in the pool's folder."""
 
 from collections.abc import Sequence
 

@@ -45,7 +45,7 @@ class LifeWatcher(Protocol):
         """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """Report a wait for `what`. Until then the process cannot start, or nobody knows whether it has ended."""
+        """Report a wait for `what`. During the wait the process cannot start, or it is unknown whether it has ended."""
 
 
 class AnyLife(Protocol):
@@ -179,7 +179,7 @@ def _read_rest(pipe: socket.socket) -> bytes:
 
 
 def _explain_end(code: int, said: bytes) -> str:
-    """Return the reason of an end: the process's own last line if it wrote one."""
+    """Explain why a process ended, by its own last line if it wrote one."""
     lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
         return lines[-1]

@@ -31,9 +31,7 @@ from spade.transport import Client, Server, serve
 from spade.transport.pump import run_in_background
 
 READY = b"ready\n"
-RETIRE = (
-    signal.SIGUSR1
-)  # tells a ready actor of `supervise.RETIRING`: take no more work, finish the work in hand, leave
+RETIRE = signal.SIGUSR1  # tells a ready process (roles: `supervise.RETIRING`) to finish its work in hand and leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FINAL = 78  # exit code of failures that a restart does not mend (EX_CONFIG of sysexits.h)
 
@@ -79,7 +77,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Limits of the command that starts the run, in addition to the config's limits. For the replay service."""
 
     command: str = ""
-    """Random name of that command, the same for all lives of the process."""
+    """Random name of the command that starts the run, the same for all lives of the process."""
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]

@@ -5,7 +5,7 @@ from collections import Counter
 
 _PERIOD_S = 10.0
 _LINES = 100  # lines of one kind in a period
-_KINDS = 1_024  # kinds that are counted apart; a kind is a message's text without its arguments
+_KINDS = 1_024  # kinds that are counted separately; a kind is a message's text without its arguments
 
 
 class Sparing(logging.Filter):

@@ -109,10 +109,10 @@ class Supervisor:
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A vital process stops the supervisor if it does not become ready or dies too often (see `supervise`). Another
-        process stops it only after it was ready once. A process of a role in OPTIONAL never does. Raises
-        RunError if the name is taken or the process is stopped meanwhile. Also raises RunError if a process that is not
-        vital does not become ready.
+        A vital process stops the supervisor if it does not become ready or dies too often (see `supervise`). A process
+        that is not vital stops the supervisor only after it was ready once. A process of a role in OPTIONAL never stops
+        it. Raises RunError if the name is taken or the process is stopped meanwhile. Also raises RunError if a process
+        that is not vital does not become ready.
         """
         known = self._children.get(launch.name)
         if known is not None and not known.done.is_set():

@@ -74,7 +74,7 @@ class AuditJob(Wire, frozen=True):
     """Hint of the hinted plays, or ""."""
 
     unaided: Many[UnaidedInstance] = ()
-    """Instances that no play without the hint won. A word of the hint that wins there is reported as a gift."""
+    """Instances that no play without the hint won. The audit reports words of the hint that win them as given away."""
 
 
 class Audits(Wire, frozen=True):

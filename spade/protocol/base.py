@@ -32,7 +32,7 @@ Repairs = Annotated[tuple[Repair, ...], Meta(max_length=2)]  # repairs of a prog
 
 
 class LifeNumber(NamedTuple):
-    """The number of a life of a named process. Of two lives of a name, the newer one has the greater number."""
+    """The number of a life: one start of a named process, up to its end. A newer life has a greater number."""
 
     supervisor: Count = 0
     """Number of the supervisor that started the life, as the replay service counts supervisors. 0 if lives are not

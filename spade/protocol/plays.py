@@ -157,4 +157,5 @@ class ReleasePlay(Request[Done], frozen=True):
     """Number of the play's lease."""
 
     suspect: bool = False
-    """True if a service ended or met an unforeseen error while it served the play. A second time voids the play."""
+    """True if a service crashed or met an unforeseen error while it served the play. The second such release voids
+    the play."""

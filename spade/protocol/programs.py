@@ -237,4 +237,4 @@ class Validate(Request[Verdict], frozen=True):
     """Key from which the secret seeds of the instances are derived."""
 
     plays: bool = True
-    """False only opens the instance of `seed`: a library's program is trusted to be sound."""
+    """False only opens the instance of `seed` and plays nothing, because programs of a library are trusted."""

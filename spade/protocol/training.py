@@ -152,7 +152,7 @@ class Published(Wire, frozen=True):
 
 
 class Publish(Request[Published], frozen=True):
-    """Publish new weights. The replay service draws, stores and announces their version."""
+    """Publish new weights. The replay service gives them a version, stores it and announces it."""
 
     step: int
     """Learner step that made the weights. 0 for the initial weights."""

@@ -1,8 +1,8 @@
 """Convert text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
 
-Only the template writes control tokens: the begin and end of a turn, marks of thoughts and tools. Texts of programs,
-documents, hints and sources never enter the template, nor do the strings of schemas. A vocabulary without control
-tokens encodes them.
+Only the template writes control tokens: the beginning and end of a turn, marks of thoughts and tools. Texts of
+programs, documents, hints and sources never enter the template, nor do the strings of schemas. All these texts are
+encoded with a vocabulary without control tokens.
 """
 
 from spade.tokens.chat import MOST_MESSAGES, Chat

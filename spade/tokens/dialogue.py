@@ -34,8 +34,8 @@ class Dialogue(Protocol):
     def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
         """Return the prompt of the next turn: `messages` after `context` (little-endian int32).
 
-        The first turn may have `tools`. If the prompt has more than `most` tokens, the result also has more than
-        `most`, but may lack the rest.
+        The first turn may have `tools`. If the prompt has more than `most` tokens, the result may be a part
+        of the prompt, but still has more than `most` tokens.
 
         Raises RunError if the template refuses the conversation, UnreadableError if it refuses these tools.
         """

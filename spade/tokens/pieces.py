@@ -32,7 +32,7 @@ class TokenBytes:
         return [self._decode_piece(id, at == 0) for at, id in enumerate(ids)]
 
     def _split_with_fallback(self, ids: Sequence[int]) -> list[bytes]:
-        """Split if tokens like <0xE2> stand for bytes.
+        """Split the ids of a tokenizer that has tokens like <0xE2> for single bytes.
 
         In a run of such tokens that is not UTF-8, each token decodes to one U+FFFD.
         """

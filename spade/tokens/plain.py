@@ -93,7 +93,7 @@ def _take_out_controls(tree: dict[str, Any]) -> None:
 def _never_first(tree: Any) -> Any:
     """Adapt the pre-tokenizer to text that follows a token.
 
-    Its scheme `first` only applies to the beginning of a conversation.
+    The scheme `first` prepends a space, which is right only at the beginning of a conversation.
     """
     match tree:
         case dict():

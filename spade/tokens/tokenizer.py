@@ -84,8 +84,8 @@ _LAYOUTS = 256  # cached layouts of histories; a play needs one for each turn
 class Tokenizer:
     """A checkpoint's tokenizer. Its ids are under `size`, and `end_ids` are the tokens that end a turn.
 
-    The checkpoint's files name some end tokens. The token that the template writes after an answer is one as well. A
-    model that learned this template samples that token, and would otherwise run to its limit.
+    The checkpoint's files name some end tokens. The control token that the template writes after an answer is added,
+    because a model that learned this template ends its turns with that token.
 
     Messages are encoded together with the template's plain text around them, so the ids are the ids of the whole text.
     The template's control tokens are encoded separately, so that a message cannot produce one. Layouts are cached by

@@ -33,7 +33,7 @@ class Calls:
     """The calls of one client, across all its sessions.
 
     `numbers` counts everything that the client sends, so that a number alone identifies a call. `send` sends a payload
-    under its number. It returns False if that failed, for example without a session.
+    under its number, and returns False if it cannot, for example without a session.
     """
 
     def __init__(self, window: int, numbers: Iterator[int], send: Callable[[int, bytes], bool]) -> None:

@@ -1,6 +1,7 @@
 """The calling end of the bus: one DEALER socket and its session.
 
-A session begins with a handshake and lives by heartbeats. If it is lost, the client says hello again.
+A session begins with a handshake and lasts while the server answers heartbeats. If it is lost, the client says hello
+again.
 """
 
 import itertools

@@ -169,7 +169,7 @@ def _read_failure(event: int, value: int) -> Failure:
             )
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("only one end has keys; --set bus.keys=DIR names the keys of the run", final=True)
-        case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL if value == errno.EAGAIN:  # time is up; another end hangs up (EPIPE)
+        case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL if value == errno.EAGAIN:  # timed out (EPIPE: closed)
             return Failure("it takes connections and says nothing; its process is stopped or overloaded", final=False)
         case _:
             # The usual cause is a wrong server.key. But an end without a key may close before it has sent the reason.

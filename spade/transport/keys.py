@@ -41,9 +41,9 @@ class Pair(NamedTuple):
 def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
     """Make the key folder if it is missing, and a key folder for each new host. Returns the new folders.
 
-    Each host may take these roles. With an actor's role it may also be a supervisor, as `spade actors up` requires. The
-    run's own host may take all roles. Raises ConfigError for an unknown role, for a name that already has a key, and
-    for a name that is not a valid file name.
+    The new hosts may take `roles`. With an actor's role they may also be a supervisor, as `spade actors up` requires.
+    The run's own host may take all roles. Raises ConfigError for an unknown role, for a name that already has a key,
+    and for a name that is not a valid file name.
     """
     _check_roles(roles, "--roles")
     if set(roles) & set(ACTORS):

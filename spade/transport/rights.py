@@ -1,7 +1,7 @@
 """Rights: the requests that each role may send, and the roles that a key grants.
 
-Every server checks both for each message, by the role in the peer's Hello. Without keys, the table keeps a process from
-doing another's work by mistake. With keys, which name their roles, it also stops a hostile host.
+Every server checks each message by the role in the peer's Hello. Without keys, the check only stops mistakes: no
+process can do the work of another role. With keys, it also stops a hostile host, because a key grants only some roles.
 """
 
 from typing import NamedTuple, get_args

@@ -37,7 +37,7 @@ _EACH = 1_024  # peers with one key, except the key of the run's own host
 _BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them
 _PARTING_S = 0.25  # time for the goodbyes of all peers together
-_WAITING = 2  # a peer may have this many windows of waiting requests: one live, and one that it has given up
+_WAITING = 2  # windows of requests of a peer that may wait: one of open calls, one of calls that it gave up
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class Server:
         elif self._pump.user and (why := explain_ungranted(hello, Grant.parse(self._pump.user))):
             answer = Refused(why)
         elif peer not in self.peers and (crowd := self._describe_crowd()):
-            answer = Refused(f"{crowd} are here already; start no more of them")
+            answer = Refused(f"{crowd} are connected already; start no more of them")
         else:
             answer = self._ready(hello)
         if isinstance(answer, Ready):

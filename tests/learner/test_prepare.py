@@ -135,14 +135,14 @@ def test_a_model_whose_positions_turn_with_the_longest_sequence_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "zeros alone")]
+    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "only zeros")]
 )
 def test_a_model_of_extreme_numbers_is_refused(part, scale, reason):
     model = LlamaForCausalLM(LlamaConfig(**SIZES))
     with torch.no_grad():
         for name, each in model.named_parameters():
             each.mul_(scale if part in name else 1)
-    with pytest.raises(RunError, match=f"cannot train llama: its own forward gives {reason}"):
+    with pytest.raises(RunError, match=f"cannot train llama: its own forward pass gives {reason}"):
         prepare_model(model, activation_checkpointing=False)
 
 

@@ -58,7 +58,7 @@ def test_indices_count_within_what_a_scheduler_gave(outer, shown):
 @pytest.mark.parametrize(("overrides", "says"), [
     (("learner.gpus=[0]", "learner.device=cpu"), "learner.gpus: learner.device = 'cpu' "),
     (("engine.gpus=[0]", "engine.device=cuda:1"), "engine.gpus: engine.device = 'cuda:1' "),
-    (("engine.gpus=[0, 1, 2]", "engine.tensor_parallel=2"), "3 cannot be shared by engine.tensor_parallel = 2"),
+    (("engine.gpus=[0, 1, 2]", "engine.tensor_parallel=2"), "3 is not a multiple of engine.tensor_parallel = 2"),
     (("engine.gpus=[0, 1]", "actors.engines=3"), "engine.gpus: 2 are too few for actors.engines = 3"),
     (("engine.gpus=[0, 0]", "engine.tensor_parallel=2"), r"engine.gpus: \[0, 0\] name a GPU twice"),
     (("learner.gpus=[3, 3]",), r"learner.gpus: \[3, 3\] name a GPU twice"),

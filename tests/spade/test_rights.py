@@ -213,7 +213,7 @@ async def test_one_host_cannot_take_all_places(folder: Path, monkeypatch: pytest
             greeting = hello("agent", f"agent-{number}@far")
             await stack.enter_async_context(connect(server.address, greeting, bus=home))
         answer = await get_in(server.address, hello("agent", "agent-2@far"), home)
-        assert answer.endswith("2 peers with the key of far are here already; start no more of them")
+        assert answer.endswith("2 peers with the key of far are connected already; start no more of them")
         for number in range(3):
             own = connect(server.address, hello("agent", f"agent-{number}"), bus=under(folder))
             await stack.enter_async_context(own)

@@ -97,8 +97,8 @@ class Design(Section, frozen=True):
     good player needs, at most `play.max_turns`."""
 
     max_turns: Count = 12
-    """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set another number
-    up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
+    """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set any number up
+    to `play.max_turns`, but each further turn lets a player guess once more. The default is the paper's."""
 
     train: bool = True
     """False trains the policy only on plays. Designs are kept and never trained on. If a resume sets another value, it
@@ -318,11 +318,11 @@ class Sandbox(Section, frozen=True):
     played there (docs/sandbox.md, "Servers"). No other server is ever reached."""
 
     episodes: Count = 256
-    """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
+    """Episodes that an env-runner has open at once. It refuses further episodes, and their plays are leased again."""
 
     random_win_share: Share = 0.25
-    """Share of plays that random actions may win; 1 rejects no program. Admission errs at most once in a hundred
-    times: it rejects a program at this share, or admits a program at this share + 0.15."""
+    """Share of plays that random actions may win; 1 rejects no program. Admission estimates the share from samples. It
+    rejects a program with exactly this share, or admits one with this share + 0.15, at most once in a hundred times."""
 
     readable_actions: bool = False
     """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

@@ -33,7 +33,8 @@ class Engine(Section, frozen=True):
     """Tokens of the longest sequence, prompt and answer. The default is the paper's."""
 
     request_deadline_s: Seconds = 1_800.0
-    """Seconds that an engine has for one request, including its wait for a row. Then the work is given back."""
+    """Seconds that an engine has for one request, including its wait for a row. Then the request fails, and the play
+    or design is leased again."""
 
     tensor_parallel: Count = 1
     """GPUs that together hold one copy of the model (only with vLLM)."""

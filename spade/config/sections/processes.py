@@ -70,7 +70,7 @@ class Supervise(Section, frozen=True):
     """Supervision of processes: restarts, and the time that a process has to start and to end."""
 
     restarts: CountOrZero = 20
-    """Restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
+    """Most restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
 
     ready_s: Seconds = 600.0
     """Seconds within which a starting process must be ready. A failed start is noticed immediately, so this only

@@ -66,8 +66,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     solutions: CountOrZero = 4
-    """Instances that nobody won, on which the actions of `solution()` are played. The share of
-    these instances that `solution()` loses is the share of their losses that counts as void in the reward."""
+    """Number of instances that nobody won, on which the actions of `solution()` are played. If `solution()` loses half
+    of them, for example, half of all losses on instances that nobody won count as void in the reward."""
 
 
 class Replay(Section, frozen=True):
@@ -92,4 +92,5 @@ class Replay(Section, frozen=True):
     """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest trained ones that no resume needs are deleted; 0 keeps all."""
+    """Most bytes of all trajectories. Above it, the oldest trained ones are deleted if no resume needs them. 0 keeps
+    all."""

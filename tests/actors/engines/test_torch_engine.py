@@ -327,7 +327,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
-    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "zeros alone")]
+    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "only zeros")]
 )
 def test_a_model_of_extreme_numbers_is_refused(part, scale, reason, dtype, tmp_path):
     write_tokenizer(tmp_path)
@@ -336,7 +336,7 @@ def test_a_model_of_extreme_numbers_is_refused(part, scale, reason, dtype, tmp_p
         for name, each in model.named_parameters():
             each.mul_(scale if part in name else 1)
     model.save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match=f"its own forward gives {reason}"):
+    with pytest.raises(ConfigError, match=f"its own forward pass gives {reason}"):
         engine(tmp_path, dtype=dtype)
 
 
