@@ -98,7 +98,7 @@ def list_completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Se
 
 
 def stream_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
-    """Yield the chunks of a chat. Each choice comes in one piece, since engines answer once."""
+    """Yield the chunks of a chat. Each choice comes in one piece, because engines do not stream."""
     chunk = heading._replace(kind="chat.completion.chunk")
     none = {} if used is None else {"usage": None}
     for choice in choices:

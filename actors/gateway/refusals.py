@@ -25,7 +25,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "allowed_token_ids": Refusal(_SAMPLING, ([],)),
     "audio": Refusal(_TEXT),
     "bad_words": Refusal(_SAMPLING, ([],)),
-    "best_of": Refusal("no answer is sampled and then left out; use n", (1,)),
+    "best_of": Refusal("every sampled answer is returned; use n", (1,)),
     "chat_template": Refusal(_TEMPLATE),
     "continue_final_message": Refusal(_TEMPLATE, (False,)),
     "documents": Refusal(_TEMPLATE, ([],)),

@@ -157,7 +157,7 @@ class Routes:
             self._check_name(body.model)
         if set(body.stop_token_ids or ()) - self._tokenizer.end_ids:
             raise make_bad_request_error(
-                "stop_token_ids: only the model's own ends of a turn are supported", "stop_token_ids"
+                "stop_token_ids: only the model's own end-of-turn tokens are supported", "stop_token_ids"
             )
         return body
 

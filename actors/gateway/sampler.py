@@ -39,7 +39,7 @@ class Draw(NamedTuple):
     """Number of answers."""
 
     def requests(self, deadline_s: float) -> list[Generate]:
-        """Return the requests to engines, one a choice. The first uses the seed itself, so that it can be repeated."""
+        """Return the requests to engines, one a choice. The first one has the request's own seed."""
         first = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
         seeds = [first, *(derive(b"", "choice", first, number) for number in range(1, self.n))]
         return [
@@ -80,7 +80,7 @@ class Sampler:
         return self._engines.answering
 
     def temperature(self, asked: float | None) -> float:
-        """Return the temperature to sample at, by default 1. A request for 0 gets the lowest that engines have.
+        """Return the temperature to sample at, by default 1. A request for 0 gets the engines' lowest temperature.
 
         Raises AskError if it is too high.
         """
@@ -120,7 +120,7 @@ class Sampler:
         Raises AskError if too few are free. If no other request is being served, any number of places is granted.
         """
         if self._in_hand and self._in_hand + n > self._most:
-            raise AskError(429, f"{self._in_hand} of {self._most} answers are in hand already; try again later")
+            raise AskError(429, f"{self._in_hand} of {self._most} answers are being sampled already; try again later")
         self._count(n)
         try:
             yield

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _UNEVEN = 1.25  # a service chosen by `near` may have at most this many times the mean number of holders
 
 
-MOST_ENDS = 2  # after this many services ended while they served a request, no further service is asked
+MOST_ENDS = 2  # services that may crash while they serve a request, before no further service is asked
 
 
 class LostError(BusError):
@@ -85,8 +85,9 @@ class PooledService:
         return self._client.life if self._client is not None else ""
 
     async def call(self, request: Request[Reply], deadline_s: float) -> Reply:
-        """Ask and wait. Raises LostError if the service is gone, SuspectError if it ended, else the errors of the bus.
+        """Ask and wait.
 
+        Raises LostError if the service is gone, SuspectError if it crashed, else the errors of the bus.
         A service that was only out of reach for a while is asked again.
         """
         client = self._client
@@ -162,7 +163,7 @@ class Pool:
         """Ask the service that `hold` would choose. If it is lost, ask another service. Wait while no service is live.
 
         This is for requests that any service of the role can answer. Raises LostError if no service could answer in
-        time, SuspectError if two services ended, or met an unforeseen error, while they served this request. Else
+        time, SuspectError if two services crashed, or met an unforeseen error, while they served this request. Else
         raises the errors of the bus.
         """
         name, until = type(request).__name__, trio.current_time() + deadline_s

@@ -41,7 +41,7 @@ class Undone:
     why: str
     """The reason."""
     suspect: bool = False
-    """True if a service ended or failed while it served this play."""
+    """True if a service crashed or failed while it served this play."""
     late: bool = False
     """True if the play was not over in time."""
     unserved: bool = False

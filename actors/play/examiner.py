@@ -79,7 +79,7 @@ class Examiner:
         async with trio.open_nursery() as nursery:
             for _ in range(self._connected.config.evaluation.in_flight):
                 nursery.start_soon(self._play_one_by_one, left, over, suspects.append)
-        # While each of these samples was served, services ended twice. Another sample or a kill may have been the
+        # While each of these samples was served, services crashed twice. Another sample or a kill may have been the
         # cause, so play each sample alone.
         await self._play_one_by_one(iter(suspects), over, None)
 
@@ -88,8 +88,8 @@ class Examiner:
     ) -> None:
         """Play samples one by one.
 
-        If services ended twice while they served a sample, calls `suspect` with the sample. `suspect` is None if
-        no other sample is being played.
+        If services crashed twice while they served a sample, calls `suspect` with the sample. The caller gives None
+        if no other sample is being played.
         """
         for item, number in left:
             self._gauges["episodes"] += 1
@@ -106,7 +106,7 @@ class Examiner:
     async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
         """Play a sample until it is over or has missed its deadline twice.
 
-        Returns None if two services ended while they served it and other samples were being played.
+        Returns None if two services crashed while they served it and other samples were being played.
         """
         seed = sample_seed(self._suite, item.name, number, self._seed)
         suspected = late = 0

@@ -60,7 +60,7 @@ class Agent:
         self._session = session
         self._config = session.config
         self._replay = session.replay
-        # A message holds at least a batch of plays, or the config would have been refused.
+        # The config's checks ensure that a message can hold a batch of plays.
         self._delivery = PlayDelivery(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)

@@ -41,7 +41,7 @@ Manners = Callable[[SuiteItem], Awaitable[Manner]]
 def summarise_samples(
     examined: Sequence[Examined], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
 ) -> Evaluation | None:
-    """Compute the figures of an evaluation, or None if no published weights sampled. `categories` are by item.
+    """Compute the figures of an evaluation, or None if no published weights sampled. `categories`: by item.
 
     An error counts as a wrong answer, so that no policy looks better for the faults that it provokes.
     """

@@ -42,7 +42,7 @@ class JobWork(ABC):
     async def _admission(self, source: str, seed: int, plays: bool = True) -> Verdict:
         """Return the verdict of an env-runner.
 
-        If several env-runners ended over a program, it fails at the stage `contain`.
+        If several env-runners crashed while they examined the program, it fails at the stage `contain`.
         """
         try:
             return await self._connected.runners.call(Validate(source, seed, plays), self._config.design.lease_s)

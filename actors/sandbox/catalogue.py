@@ -33,7 +33,7 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
             [sys.executable, "-P", "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
         )
         return try_decode(_catalogues.decode, done.stdout.strip().rpartition(b"\n")[2])
-    except UnreadableError:  # a package of others ended the process or printed more
+    except UnreadableError:  # the library ended the process, or printed other text too
         raise RunError(f"{library}: does not load (it does not list its environments)") from None
     except subprocess.CalledProcessError as error:
         raise RunError(f"{library}: does not load ({_find_error(error.stderr.decode(errors='replace'))})") from None

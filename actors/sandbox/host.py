@@ -29,7 +29,7 @@ from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
-"""Most bytes that all programs together may take. Beyond it, plays of the largest programs are ended and retried."""
+"""Most bytes that all programs together may take. Above it, plays of the largest programs end and are retried."""
 PROCESSOR_STEPS = 12
 """The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30

@@ -37,7 +37,7 @@ LOOK_S = 0.01
 """The shortest pause between two looks at the processor time of a child that is close to its limit."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
-_SIGNALS = {each.value: each.name for each in signal.Signals}  # lacks most real-time signals
+_SIGNALS = {each.value: each.name for each in signal.Signals}  # Python names few of the real-time signals
 
 Answer = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed
 

@@ -53,7 +53,7 @@ class Programs:
             self._bytes -= len(dropped)
 
     async def get(self, digest: str) -> str | Faulted:
-        """Return the program, or a fault of ours if it cannot be fetched. Concurrent callers share one fetch."""
+        """Return the program, or a fault that is ours if it cannot be fetched. Concurrent callers share one fetch."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return self._kept[digest].decode()

@@ -158,7 +158,7 @@ class ServerSession:
         return _blame("protocol", f"a server has no answer to {request['do']!r}")
 
     def _read_action(self, text: str) -> dict[str, Any]:
-        """Make an action of a text. Raises ValueError if the text cannot be read."""
+        """Convert a text into an action of the server. Raises ValueError if the text cannot be read."""
         if self._program.action and self._program.plain:
             return {self._program.action: text}
         try:

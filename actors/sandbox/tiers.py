@@ -1,7 +1,7 @@
 """The tiers of a sandbox: their layers of walls, how a zygote starts behind them, and attacks that test them.
 
-A test on this machine chooses the tier, not version numbers. In it, a program makes every attack below, and all must
-fail.
+A tier is chosen by a test on this machine, not by version numbers. The test program makes every attack below, and all
+must fail.
 """
 
 import sys

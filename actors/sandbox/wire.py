@@ -144,7 +144,7 @@ class Answered(ChildAnswer, frozen=True, tag="observed"):
     instructions: Instructions = 0
     """Number of all instructions."""
     free: Instructions = 0
-    """Number of done instructions that were met when they were given."""
+    """Number of done instructions with a criterion that already held when the instruction was given."""
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,7 +170,7 @@ class Inspected(ChildAnswer, frozen=True, tag="inspected"):
     done: Instructions
     """Number of instructions that are done."""
     free: Instructions
-    """Number of done instructions that were met when they were given."""
+    """Number of done instructions with a criterion that already held when the instruction was given."""
 
 
 class Solved(ChildAnswer, frozen=True, tag="solved"):

@@ -48,7 +48,7 @@ main(int(control), int(proc), int(host), heavy == "heavy", listed.split(), froze
 
 
 Kind = Literal["light", "heavy", "libraries"]
-"""Says which modules a zygote loads: the standard library; in the last two kinds also numpy, sympy and math_verify."""
+"""The modules that a zygote loads: "light" has the standard library, the others also numpy, sympy and math_verify."""
 
 Make = Callable[[socket.socket, int], ChildProcess]
 """Make the host's end of a child from its channel and its zygote's memory in bytes."""

@@ -40,7 +40,7 @@ class PendingRequest:
     """When the request arrived."""
 
     began: float | None = None
-    """When the engine was given the request. None before."""
+    """When the engine was given the request. None until then."""
 
     def overdue(self, now: float) -> Overdue | None:
         """Return the answer to a request past its deadline, or None before the deadline."""

@@ -58,7 +58,7 @@ class KvMemory:
         return placement
 
     def fit(self, entry: int, tokens: int, busy: Collection[int], spared: Sequence[int] = ()) -> bool:
-        """Make room for `tokens` in an entry and keep its keys. May evict the coldest idle entries except `spared`.
+        """Make room for `tokens` in an entry and keep its keys. May evict the longest idle entries except `spared`.
 
         Returns False if no room can be made.
         """

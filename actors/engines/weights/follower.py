@@ -111,7 +111,7 @@ class Follower:
                 log.warning("%s", error)  # a late report is of no use
 
     async def _hold_again(self) -> None:
-        """Tell the replay service after each of its restarts which weights we hold, because it has forgotten."""
+        """Tell the replay service after each of its restarts which weights we hold, because a restart forgets them."""
         life = self._replay.life
         while True:
             await self._replay.wait_pulse()

@@ -24,8 +24,8 @@ EXCLUDED: dict[str, dict[str, str]] = {
 }
 """For each library, the environment's name and the reason.
 
-In the copy of RLVE that the paper's authors released, nine files differ from the original by a repaired scorer. Five of
-them are listed above. The original of the other four (Cinema, LargestConvexPolygon, LargestRectangle_AmongPoints,
-QuadMagicItems) does not accept a list for a tuple, so it accepts no answer to a problem whose parameters went through
-JSON. Our parameters never do: a problem lives in one process from its making to its verdict.
+The paper's authors released a copy of RLVE with repaired scorers in nine files. Five of these environments are listed
+above. The other four (Cinema, LargestConvexPolygon, LargestRectangle_AmongPoints, QuadMagicItems) work here unrepaired.
+Their scorers accept no answer if JSON has turned tuples of a problem's parameters into lists. Our parameters never pass
+through JSON, because one process makes the problem and judges the answer.
 """

@@ -36,7 +36,7 @@ class GemEnv:
     """
 
     game = ""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
+    parameters: dict[str, Any] = {}  # noqa: RUF012 (programs replace this value and never mutate it)
     pays: Literal["win", "score"] = "win"
     """"win" pays 1 at the end of a won game and 0 otherwise; "score" pays the total reward so far."""
 

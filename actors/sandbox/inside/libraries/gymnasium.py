@@ -25,7 +25,7 @@ class GymnasiumTextEnv:
     """An environment of discrete actions. It is won if it ends with a total reward of at least `least_total`."""
 
     environment = ""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
+    parameters: dict[str, Any] = {}  # noqa: RUF012 (programs replace this value and never mutate it)
     actions: tuple[str, ...] = ()
     """The names of the actions in their order. The default is the names in ACTIONS, or else numbers."""
     least_total = 1.0

@@ -24,8 +24,8 @@ ERROR_CHARACTERS = 1_000
 class ToolProgram(LoadedProgram):
     """A loaded program that extends ToolUseBaseEnv. Its tools, instructions and criteria are read once, after `reset`.
 
-    `position` is the number of done instructions. `free` counts the done instructions that were met when they were
-    given. The play ends at the program's own `max_turns`, if that is less than ours.
+    `position` is the number of done instructions. `free` counts the done instructions with a criterion that already
+    held when the instruction was given. The play ends at the program's own `max_turns`, if that is less than ours.
     """
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
