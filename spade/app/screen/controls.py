@@ -61,12 +61,12 @@ class Keyboard:
         self.controls = Controls()
         """The choices so far."""
         self.pressed = trio.Event()
-        """Is set, and replaced, when a key is pressed."""
+        """A key press sets this event and replaces it with a new one."""
 
     async def read(self) -> None:
-        """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
+        """Read keys until cancelled, or until the terminal is gone. Then restore the terminal's mode.
 
-        Ctrl-C stays a signal. A process in the background must not touch the terminal: the system would stop it.
+        Ctrl-C still sends a signal. The system would stop a process in the background that reads from the terminal.
         """
         if sys.stdin is None:  # standard input was closed before the start
             return
@@ -96,5 +96,8 @@ class Keyboard:
 
 
 def _is_in_front(descriptor: int) -> bool:
-    """Return True if this process is in the foreground of its terminal. Raises OSError for another terminal."""
+    """Return True if this process is in the foreground of its terminal.
+
+    Raises OSError if `descriptor` is not the terminal of this process's session.
+    """
     return os.tcgetpgrp(descriptor) == os.getpgrp()
