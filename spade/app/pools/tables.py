@@ -29,7 +29,7 @@ TABLE_CHARACTERS = 1 << 30
 """Most characters of all programs of a table, because memory holds them. A small compressed file may exceed this."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number can be appended to the name
-_LONGEST_GIVEN = 4_096  # characters of the name that a table gives
+_LONGEST_GIVEN = 4_096  # a name of a table is cut to its last characters
 
 
 class PoolRow(msgspec.Struct, frozen=True):

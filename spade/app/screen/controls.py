@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import trio
 
 WINDOWS = (0, 100, 25)
-"""Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
+"""Numbers of learner steps that the charts can show, in the order of the key `w`. 0 shows all steps of the status."""
 
 BEHIND_S = 0.5
 """Seconds between two checks whether a process in the background has come to the foreground."""
@@ -29,7 +29,7 @@ class Controls(NamedTuple):
     """The choices of a person who looks at the view."""
 
     paused: bool = False
-    """True keeps the status that is shown."""
+    """True if the view keeps showing the same status."""
 
     window: int = 0
     """Learner steps that the charts show. One of WINDOWS."""

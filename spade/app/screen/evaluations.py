@@ -169,7 +169,7 @@ def _describe_sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 
 def list_notes(rules: Rules) -> Iterator[str]:
-    """Yield the notes without which a figure would mislead its reader."""
+    """Yield the notes about figures that a reader could misunderstand."""
     yield from (f"  note      {note}" for note in _find_notes(rules.conditions))
 
 

@@ -81,7 +81,7 @@ async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Clie
     abroad = at.abroad()
     limit_s = ANSWER_S if at.run is None or abroad is not None else patience_s
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, limit_s))
-    # A command that was given only an address knows no config to compare.
+    # The service compares the digests of both configs. A command that was given only an address lacks a config.
     told = "" if at.run is None else compute_digest(at.config)
     hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())
     async with AsyncExitStack() as stack:

@@ -24,7 +24,7 @@ Memory = dict[str, Count]
 class Sink(Protocol):
     """Takes the records of one run.
 
-    After a kill, the next tracker gives the records since the last commit again. The sink's data must hold each once.
+    After a kill, the next tracker gives the records since the last commit again. The sink must keep each record once.
     """
 
     shown: str

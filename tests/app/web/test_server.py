@@ -153,7 +153,7 @@ def test_filters_of_plays_hold_and_a_play_has_its_advantage(served):
     id = re.search(r"play\?id=(e\d+-\d+u\d+)", served.read("plays?arm=unhinted&outcome=won"))[1]
     assert f"{count(f'environment={id[:7]}')}" in served.read(f"plays?environment={id[:7]}")
     text = served.read(f"play?id={id}")
-    assert re.search(r"<dt>advantage</dt><dd>([+-]\d|none, since)", text)
+    assert re.search(r"<dt>advantage</dt><dd>([+-]\d|none, because)", text)
     assert "the newest policy is missing" in text
 
 

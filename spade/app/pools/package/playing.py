@@ -29,7 +29,7 @@ class TurnResult(NamedTuple):
 
 
 class PackagedProgram:
-    """A program of this package with one episode. `lineage` says where it is from, `hint` is its hint or "".
+    """A program of this package with one episode at a time. `lineage` says where it is from, `hint` is its hint or "".
 
     A subclass has `_begin` and `_play`. Both raise RuntimeError if the program fails.
     """

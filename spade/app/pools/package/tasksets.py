@@ -56,7 +56,7 @@ class ProgramsConfig(vf.TasksetConfig):  # type: ignore[misc]
 
 
 class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[misc]
-    """One instance of each program, then another one of each, and so on."""
+    """The tasks: the first instance of each program, then the second instance of each, and so on."""
 
     def load(self) -> Iterator[ProgramTask]:
         """Yield the tasks. No program runs before its task is played."""
