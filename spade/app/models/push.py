@@ -40,7 +40,7 @@ def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, upda
 
     token = get_token()
     if token is None:
-        raise ConfigError(f"{repository}: no token for the hub; `hf auth login` keeps one, or set HF_TOKEN")
+        raise ConfigError(f"{repository}: no token for the hub; run `hf auth login`, or set HF_TOKEN")
     hub.hide_bars_without_terminal()
     hub.guard_client()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
@@ -87,7 +87,7 @@ def _explain(repository: str, token: str) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
         status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
         if status == HTTPStatus.UNAUTHORIZED:
-            why = "the hub does not know the token; `hf auth login` keeps another, or set HF_TOKEN"
+            why = "the hub does not know the token; run `hf auth login` with another, or set HF_TOKEN"
         elif status == HTTPStatus.FORBIDDEN:
             why = "the token may not write there; `hf auth whoami` names its owner"
         else:

@@ -91,7 +91,7 @@ async def _list_starts(client: httpx2.AsyncClient) -> list[tuple[str, dict[str, 
     """Return a name and the `reset` arguments of each task, or one pair without arguments if no task is listed."""
     name, *others = await _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
     if others:
-        raise RunError(f"{client.base_url}: has {len(others) + 1} environments; a server of OpenEnv has one")
+        raise RunError(f"{client.base_url}: has {len(others) + 1} environments; give a server with one")
     place = quote(name, safe="")
     splits = await _ask(client, "GET", f"/{place}/splits", list[Split]) or []
     if len(splits) > MOST_SPLITS:
@@ -103,7 +103,7 @@ async def _list_starts(client: httpx2.AsyncClient) -> list[tuple[str, dict[str, 
             given = task.get("id") if isinstance(task, dict) else None
             starts.append((str(given or f"{split.name}-{index}"), {"split": split.name, "index": index}))
         if len(starts) > MOST_PROGRAMS:
-            raise RunError(f"{client.base_url}: has more than {MOST_PROGRAMS} tasks, the most that a pool holds")
+            raise RunError(f"{client.base_url}: has more than {MOST_PROGRAMS} tasks, too many for a pool")
     return starts or [(name, {})]
 
 

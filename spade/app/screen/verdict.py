@@ -12,7 +12,7 @@ from spade.text import format_clock
 MOST_WITHOUT_VARIANCE = 0.6
 """With a greater share of chunks without variance, the verdict says that programs are too easy or too hard."""
 LEAST_VALIDITY = 0.5
-"""With a smaller share of valid programs, the verdict says so."""
+"""With a smaller share of valid programs, the verdict says that programs are invalid."""
 _EASY, _HARD = 0.8, 0.2  # unhinted win rates; an environment is learnable between them
 
 Tone = Literal["good", "neutral", "bad"]

@@ -240,7 +240,7 @@ def _draw_footer(status: Status, note: str) -> Text:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")
     if status.traffic.stalled_s:
         line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
-        # The last process of the chain is the cause. A circle of waits never ends.
+        # Show the end of each chain of waits, because it is the cause. Show all waits if they form a circle.
         waits = find_root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line

@@ -190,7 +190,7 @@ async def listen(host: str, port: int) -> list[trio.SocketListener]:
         return await trio.open_tcp_listeners(port, host=host)
     except (OSError, UnicodeError) as error:
         why = format_reason(error)
-        raise ConfigError(f"--host {host}, --port {port}: cannot be listened at ({why}); take another port") from None
+        raise ConfigError(f"--host {host}, --port {port}: cannot listen there ({why}); take another port") from None
 
 
 async def serve_page(page: LivePage, listeners: list[trio.SocketListener]) -> None:

@@ -270,7 +270,7 @@ def test_wrong_runs_and_taken_ports_are_one_line(runs, tmp_path, spade):
         port = taken.getsockname()[1]
         done = spade("web", str(runs.path), "--port", str(port))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert f"--port {port}: cannot be listened at (Address already in use)" in done.stderr
+    assert f"--port {port}: cannot listen there (Address already in use)" in done.stderr
 
 
 def test_a_run_that_has_just_begun_is_shown(tmp_path):
