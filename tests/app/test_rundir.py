@@ -155,7 +155,7 @@ def test_a_run_of_another_host_is_not_taken_for_a_dead_one_and_a_process_with_it
         with pytest.raises(RunError, match=rf"{line}$"), run.lock("replay"):
             pass
         for use in (lambda: stop(run.path), lambda: trio.run(read_status, reach(run))):
-            with pytest.raises(RunError, match=rf"{line} \(without bus\.bind it listens only there\)$"):
+            with pytest.raises(RunError, match=rf"{line} \(without bus\.bind its services listen only on that host\)$"):
                 use()
         run.tell(holder, signal.SIGKILL)
         assert innocent.poll() is None

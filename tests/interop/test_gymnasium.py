@@ -221,5 +221,5 @@ def test_a_task_of_trio_is_told_to_use_a_thread(package):
         trio.run(play)  # nothing waits there
         return
     sys.modules[f"{package.__name__}.sandboxed"]._start_sandbox.cache_clear()
-    with pytest.raises(RuntimeError, match="a task of trio"):
+    with pytest.raises(RuntimeError, match="from trio, play it in a thread"):
         trio.run(play)

@@ -48,7 +48,7 @@ class ProcessCost(msgspec.Struct, frozen=True):
     """The processor time of one process of a run within a period."""
 
     name: str
-    """Name of the process. The supervisor has the name under which it reports."""
+    """Name of the process. A supervisor has the name that its processes report (`Process.supervisor`)."""
 
     pid: int
     """Process id."""
@@ -127,6 +127,6 @@ def _sum_by_owner(names: Mapping[int, str], times: MachineTimes) -> dict[int, tu
         owner = pid
         while owner in times.processes and owner not in names:
             owner = times.processes[owner].parent
-        if owner in sums and pid not in supervisors:  # the children that a supervisor reaped were processes of the run
+        if owner in sums and pid not in supervisors:  # a supervisor's children are role processes
             sums[owner][1] += its.reaped_s + (0.0 if pid == owner else its.own_s)
     return {pid: (own_s, children_s) for pid, (own_s, children_s) in sums.items()}

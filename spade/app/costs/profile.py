@@ -1,4 +1,4 @@
-"""The profile of a live run: where its processor time goes, and what each part would gain. Measured from outside."""
+"""The profile of a live run: where its processor time goes, and the gain if a part took none. Measured from outside."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ class RunProfile(msgspec.Struct, frozen=True):
 
 
 async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) -> RunProfile:
-    """Measure a run for some seconds. `ask` returns its present status. Raises RunError if nothing of it runs here."""
+    """Measure a run for some seconds. `ask` returns its status. Raises RunError if none of its processes runs here."""
     began = trio.current_time()
     first, before = await ask(), read_times()
     names = find_processes(first.processes, before)
@@ -107,7 +107,7 @@ async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) ->
 
 
 def rank_parts(split: dict[str, dict[str, float]], run_s: float) -> tuple[PartCost, ...]:
-    """Sum the parts of all processes, the most expensive first. The gain follows Amdahl's law."""
+    """Return the cost of each part over all processes, the most expensive first. The gain follows Amdahl's law."""
     sums: dict[str, float] = {}
     for parts in split.values():
         for part, seconds in parts.items():

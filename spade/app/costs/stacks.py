@@ -23,8 +23,8 @@ RATE = 5
 OTHER = "other"
 CHILDREN = "sandboxed programs"
 _WAITING = "(trio/_core/_io_epoll.py:"
-"""The innermost frame of an event loop that waits is in this file. Such samples are dropped. On busy cores py-spy often
-reports a waiting loop as working, because the loop was woken and waits for a core."""
+"""The innermost frame of a waiting event loop is in this file. Such samples are dropped. On busy cores py-spy often
+reports a waiting loop as working, because an event woke it and it waits for a core."""
 _GRACE_S = 60.0  # py-spy reads the symbols of a process before its first sample
 
 PARTS = {
@@ -94,10 +94,10 @@ def split_seconds(seconds: float, counts: Mapping[str, int]) -> dict[str, float]
 
 
 async def sample_stacks(pids: Iterable[int], seconds: int) -> tuple[dict[int, Counter[str]], str]:
-    """Sample the stacks of processes for some seconds. Return the counts by part, and why any are missing or "".
+    """Sample the stacks of processes for some seconds. Return the counts of each process, and the faults or "".
 
-    Only threads that work are sampled. A process that cannot be sampled is missing in the result. A signal ends py-spy
-    and raises KeyboardInterrupt.
+    Only threads that work are sampled. A process that cannot be sampled is missing in the result, and the faults say
+    why. A signal ends py-spy and raises KeyboardInterrupt.
     """
     program = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:

@@ -46,7 +46,7 @@ class EvaluationOptions(TypedDict, total=False):
 class Command:
     """A running `spade` command. It gets its own session, so that Ctrl-C of the caller does not reach it.
 
-    words: its name and flags. arguments: never read as options, even if one begins with a dash.
+    `words` are the command's name and flags. `arguments` are never read as options, even if they begin with a dash.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Command:
         return self._process.poll() is not None
 
     def stop(self) -> None:
-        """Ask the command to end in order."""
+        """Tell the command to end, as SIGTERM does."""
         self._stopped = self._stopped or not self.ended
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):  # the command has ended, or was asked before
@@ -96,7 +96,7 @@ class Command:
         if not self._files[0].closed:
             self.stop()
             self.printed, self._errors = map(_read_all, self._files)
-        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the command did not catch the signal yet
+        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the signal came before its handler
             return None
         lines = self._errors[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
         return RunError("\n".join(lines).removeprefix("spade: ") or f"the command ended with exit code {code}")

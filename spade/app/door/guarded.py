@@ -1,7 +1,7 @@
-"""`python -m spade.app.door.guarded WORDS…` is the command `spade WORDS…`, which ends in order with its starter.
+"""`python -m spade.app.door.guarded WORDS…` runs `spade WORDS…`, and ends it when the process that started it ends.
 
-The starter holds the other end of stdin, and writes to it to end the command. However the starter ends, the command
-does not outlive it: stdin closes or, if a forked child of the starter still holds it, this process has another parent.
+The starter holds the other end of this process's stdin, and writes to it to end the command. If the starter dies, stdin
+closes. If a forked child of the starter still holds stdin open, this process notices that its parent has changed.
 """
 
 import os
@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 
 
 def _follow_starter(starter: int) -> None:
-    """Wait for input from the starter or for its end. Then send SIGTERM to this process, on which a run drains."""
+    """Wait until the starter writes or ends. Then send SIGTERM to this process, so that a run drains."""
     while os.getppid() == starter and not select.select([0], [], [], _LOOK_S)[0]:
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -80,7 +80,7 @@ class FinishedPlay(NamedTuple):
 
 
 class OpenedRun:
-    """A run directory to read. Each property reads the files anew, so it follows a live run. Nothing is changed."""
+    """Reads a run directory and changes nothing. Each property reads the files anew, so it follows a live run."""
 
     def __init__(self, run: RunDir) -> None:
         self._run = run

@@ -18,7 +18,7 @@ _LOOK_S = 0.05
 
 
 class StartedRun(OpenedRun):
-    """A run that this process started. The end of the block, or of this process, drains and stops it."""
+    """A run that this process started. The end of a `with` block, or of this process, drains and stops the run."""
 
     def __init__(self, run: RunDir, command: Command) -> None:
         super().__init__(run)

@@ -29,13 +29,13 @@ class DesignedLevel(msgspec.Struct, frozen=True):
     """Part of the run, 0 to PARTS - 1."""
 
     level: Annotated[int, Meta(ge=0, le=1 << 10)]
-    """Level of the programs. 0 for programs that the world itself would not write at any level."""
+    """Level of the programs. 0 for programs that the world's own generator cannot write at any level."""
 
     count: Annotated[int, Meta(ge=1, le=1 << 53)]
     """Number of programs."""
 
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None
-    """Mean win rate over programs with a closed window. None if none has closed."""
+    """Mean win rate over the programs with a closed window. None without such a program."""
 
 
 class LevelledProgram(NamedTuple):
@@ -55,7 +55,7 @@ class LevelledProgram(NamedTuple):
 
 
 def read_levelled_programs(run: RunDir, steps: int) -> list[LevelledProgram]:
-    """Read the designs of a run of nano's games. The run made `steps` learner steps."""
+    """Read the designed programs of a run of nano's games. The run made `steps` learner steps."""
     found = read_designs(run.store, lambda _: (), lambda _: (), str)
     known = [each for each in pair_designs(found.environments, found.steps) if not each.environment.program]
     with open_reader(run.store) as store:
@@ -80,12 +80,12 @@ def group_by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
 
 
 def count_top_families(written: Sequence[LevelledProgram]) -> int:
-    """Count the families with a program of the highest level that was won in part: some plays won, some lost."""
+    """Count the families with a program of the highest level that has both won and lost plays."""
     return len({each.family for each in written if each.level == LEVELS and 0 < (each.win_rate or 0.0) < 1})
 
 
 def compute_mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -> float | None:
-    """Return the mean level of the designs in some parts. None if none of them has a known level."""
+    """Return the mean level of the programs in the parts that `within` accepts. None without a program with a level."""
     some = [each for each in levels if within(each.part) and each.level]
     count = sum(each.count for each in some)
     return sum(each.level * each.count for each in some) / count if count else None

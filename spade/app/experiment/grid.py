@@ -59,7 +59,7 @@ class Grid:
                 self._news.notify_all()
 
     async def _next(self) -> Piece | None:
-        """Wait for a run that can start, take it and return it. It either has no match or its match is finished.
+        """Wait for a run without a match or with a finished match, take it and return it.
 
         Returns None if no further run can start.
         """

@@ -100,7 +100,7 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
         rows = await _play_until(place, piece, steps + max(1, round((wanted - had) / batch)), log)
         steps = rows.steps[-1].learner_step
         had, _ = count_trained(place.run(piece).store, steps)
-    if had - wanted >= batch:  # the run was trained by an earlier plan
+    if had - wanted >= batch:  # an earlier plan trained the run for longer
         raise RunError(
             f"{place.run(piece).path}: trained on {had:,} trajectories of the agent, over the {wanted:,} of its match; "
             f"{_AGAIN}"

@@ -136,7 +136,7 @@ def _find_fault(experiment: Experiment) -> str:
     if suite not in SUITE_TRAITS:
         return f"suite {as_line(suite, 60)!r}: unknown suite; take one of {', '.join(SUITE_TRAITS)}"
     if SUITE_TRAITS[suite].given:
-        return f"suite {suite!r}: plays a data file of its own, which an experiment does not give; take another suite"
+        return f"suite {suite!r}: needs a data file, which an experiment cannot give; take another suite"
     for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
         if name not in arms:
             return f"{as_line(name, 60)!r}: unknown arm; the arms are {', '.join(arms)}"
@@ -150,7 +150,7 @@ def _find_pair_fault(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan
     if alone := next((one for one, other in primary if one == other), ""):
         return f"{alone} is compared with itself"
     if len({frozenset(pair) for pair in primary}) < len(primary):
-        return "a pair of arms is there twice"
+        return "a pair of arms occurs twice"
     apart = (pair for pair in primary if set(arms[pair[0]].seeds).isdisjoint(arms[pair[1]].seeds))
     return next((f"{one} and {other} have no seed in common" for one, other in apart), "")
 
@@ -158,7 +158,7 @@ def _find_pair_fault(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan
 def _find_arm_fault(experiment: Experiment, name: str) -> str:
     arm = experiment.arms[name]
     if len(set(arm.seeds)) < len(arm.seeds):
-        return "a seed is there twice"
+        return "a seed occurs twice"
     if any(setting.partition("=")[0].strip() == "run.seed" for setting in (*experiment.set, *arm.set)):
         return "remove run.seed from `set`; `seeds` gives it"
     if not arm.recipe.isprintable():

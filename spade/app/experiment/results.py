@@ -18,7 +18,7 @@ from spade.errors import RunError
 from spade.estimates import Share
 
 MOST_ROWS = 120
-"""Most learner steps with kept figures. The windows of a run's figures are longer than the gaps between these steps."""
+"""Most learner steps with kept figures. A figure covers a window of plays that is longer than the gap between steps."""
 MOST_EVALUATIONS = 120
 MOST_CATEGORIES = 64
 DIGITS = 5
@@ -90,8 +90,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Levels of the designed programs. Empty in a domain without levels."""
 
     top_families: Annotated[int, Meta(ge=0, le=MOST_LEVELS)] | None = None
-    """Families with a program of the highest level that was won in part. None in a domain without levels, and in
-    results of an earlier version."""
+    """Number of families with a program of the highest level that has won and lost plays. None in a domain without
+    levels, and in results of an earlier version."""
 
     @property
     def piece(self) -> Piece:
@@ -119,7 +119,7 @@ def name_file(folder: Path, piece: Piece) -> Path:
 
 
 def write_result(folder: Path, result: RunResult) -> None:
-    """Write the results of a run, each list of rows as its columns. Raises RunError if they are too large."""
+    """Write the results of a run, with lists of rows as columns. Raises RunError if the file would be too large."""
     tree = msgspec.to_builtins(result)
     tree["rows"] = [{name: row.get(name) for name in _KEPT} for row in tree["rows"]]
     tree |= {table: _round_values(_columns(tree[table])) for table in TABLES}
@@ -141,7 +141,7 @@ def _round_values(value: Any) -> Any:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Turn rows into columns, without the rows' tags. Nested tables with the same keys are turned into columns too."""
+    """Turn rows into columns, without `kind`. If the dictionaries in a column have the same keys, turn them, too."""
     names = (name for name in (rows[0] if rows else {}) if name != "kind")
     return {name: _column([row[name] for row in rows]) for name in names}
 
@@ -166,7 +166,7 @@ def _compute_digest(tree: dict[str, Any]) -> str:
 
 
 def _decode_result(data: bytes) -> RunResult:
-    """Decode the results of a file. Raises ValueError if they were changed, or if no run can have such figures."""
+    """Decode the results of a file. Raises ValueError if the file was changed, or if a figure is impossible."""
     tree = _trees.decode(data)
     if tree.get("digest", "") not in ("", _compute_digest(tree)):  # files of older versions lack a digest
         raise ValueError("its digest is not the digest of its content: it was changed")

@@ -67,9 +67,9 @@ def _make_arm_table(rows: Sequence[ArmSummary]) -> TextTable:
     names = _list_names([row.outcomes for row in rows])
     return TextTable(
         "Arms",
-        "Means over runs with 95 % intervals; a figure that some runs lack says how many have it. The primary outcome "
-        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on. Some arms are matched "
-        "by them.",
+        "Means over runs with 95 % intervals. If some runs lack a figure, its cell says how many have it. The primary "
+        f"outcome is “{HELD_OUT}”. “trajectories” counts the agent trajectories that were trained on. A matched arm "
+        "trains on about as many as the arm that it is matched with.",
         ("arm", "runs", "steps", "trajectories", *names),
         tuple(
             (
@@ -100,13 +100,13 @@ def _make_pair_row(row: PairSummary, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _make_level_tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
-    """Tabulate the designed levels over time: for each arm and part of its runs, the mean level over all programs."""
+    """Tabulate for each arm and part of its runs the mean level and the win rate of the designed programs."""
     arms = {name: [run.designed for run in results.values() if run.arm == name] for name in experiment.arms}
     rows = [
         (name, *(_format_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)
     ]
     says = (
-        f"Mean level of the programs that were designed in each of {PARTS} parts of the runs, and the mean of their "
+        f"The programs designed in each of {PARTS} equal parts of the runs: their mean level, and the mean of the "
         "levels' win rates, weighted by the number of programs."
     )
     head = ("arm", *(f"part {part + 1}" for part in range(PARTS)))

@@ -31,7 +31,7 @@ class Workplace(NamedTuple):
     """The folder of its runs, pools and logs."""
 
     origins: Origins
-    """The world and the checkpoint with which its runs begin."""
+    """The held-out items and the first checkpoint of its runs, as digests."""
 
     def run(self, piece: Piece) -> RunDir:
         """Return the directory of a run."""
@@ -47,12 +47,12 @@ class Workplace(NamedTuple):
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """Return the run with the settings that write this run's pool: its match, or the run itself."""
+        """Return the run that gives the settings for writing this run's pool: its match, or the run itself."""
         return self.experiment.match(piece) or piece
 
 
 def collect_origins(experiment: Experiment) -> Origins:
-    """Return the origins of runs that begin here and now.
+    """Compute the origins of runs that begin now: the digests of the held-out items and of the first checkpoint.
 
     Raises ConfigError if the suite cannot be played here, RunError if arms begin with different checkpoints.
     """
@@ -85,9 +85,9 @@ def hold_origins(folder: Path, here: Origins) -> None:
 
 
 def refuse_left(place: Workplace, piece: Piece) -> None:
-    """Refuse to resume a run or a pool that was begun with other settings, because its results would not show this.
+    """Raise RunError if an earlier command began this run or its pool with other settings.
 
-    Raises RunError.
+    The results would not show that a part of the run had other settings.
     """
     arms, writer = place.experiment.arms, place.writer(piece)
     asked = [(place.run(piece), load(arms[piece.arm].recipe, place.settings(piece)))]

@@ -125,7 +125,7 @@ def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
     from spade.policy.structure import bound_parameters
 
     try:
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # our checks report the same faults
         facts, names = read_gguf_metadata(str(file))
         layers = next((value for key, value in facts.items() if key.endswith(".block_count")), 0)
         if layers > len(names):

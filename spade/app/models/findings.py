@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 def examine(folder: Path) -> Iterator[Finding]:
-    """Examine the checkpoint `folder`: describe it, and try every use as a run would begin it.
+    """Examine the checkpoint `folder`: describe it, and try conversation, sampling and training as a run does.
 
     Raises RunError if the model does not load.
     """
@@ -68,7 +68,8 @@ def _check_engine(model: object) -> Finding:
     except SpadeError as error:
         return Finding("sampling", str(error), fault=True)
     return Finding(
-        "sampling", f"the torch engine runs it ({type(forward).__name__}); a token's keys take {cache.token_bytes} B"
+        "sampling",
+        f"the torch engine runs it ({type(forward).__name__}); keys and values of a token take {cache.token_bytes} B",
     )
 
 
@@ -82,7 +83,7 @@ def _check_learner(folder: Path) -> Finding:
         prepare_model(load(folder, dtype="float32", device=torch.device("cpu")), activation_checkpointing=False)
     except SpadeError as error:
         return Finding("training", str(error), fault=True)
-    return Finding("training", "the learner trains it, several plays in a row")
+    return Finding("training", "the learner trains it, with several plays packed into a row")
 
 
 def _check_memory(parameters: int, dtype: str) -> Finding:

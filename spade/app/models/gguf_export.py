@@ -1,7 +1,7 @@
-"""Write a checkpoint folder as a GGUF file, and try the file against the folder.
+"""Write a checkpoint folder as a GGUF file, and compare the log-probabilities of both.
 
-The file has the tokenizer twice. Other programs read the vocabulary, the merges and the name of a known way to split
-text. `tokenizer.huggingface.json` holds the whole tokenizer, which `spade model import` restores.
+The file has the tokenizer twice. Other programs read the vocabulary, the merges and the name of a known pre-tokenizer.
+`tokenizer.huggingface.json` holds the whole tokenizer, which `spade model import` restores.
 """
 
 import json
@@ -21,7 +21,7 @@ _SPLITS = {
     r"\s+(?!\S)|\s+"
     for name, digits in (("llama-bpe", r"\p{N}{1,3}"), ("qwen2", r"\p{N}"))
 }
-"""Known ways to split text, by GGUF's name of each."""
+"""Regular expressions of known pre-tokenizers, by GGUF's name."""
 _PROBED_TOKENS = 64
 _TOLERANCE = 1e-3
 """Greatest difference of two log-probabilities. Both models have the same parameters."""
@@ -76,7 +76,7 @@ def _add_settings(writer: Any, config: Any) -> None:
 
 
 def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
-    """Add the tokenizer, chat template and end tokens. Returns False if GGUF lacks a name for its way to split text."""
+    """Add the tokenizer, chat template and end tokens. Returns False if GGUF lacks a name for its pre-tokenizer."""
     from gguf import TokenType
 
     text = (folder / "tokenizer.json").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
     model = whole["model"]
     if model["type"] != "BPE" or not any(stage and stage["type"] == "ByteLevel" for stage in stages):
         raise RunError(
-            "--gguf: writes tokenizers of bytes, and the tokenizer of this policy is of another kind; leave --gguf out"
+            "--gguf: writes only byte-level BPE tokenizers, and this policy has another kind; leave --gguf out"
         )
     added = {token["id"]: token for token in whole["added_tokens"]}
     words = {number: word for word, number in model["vocab"].items()} | {
@@ -114,14 +114,14 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
             add(numbers[named[key]])
     ends = sorted(end_ids(folder), key=lambda number: (words.get(number) != named.get("eos_token"), number))
     if len(ends) > len(END_KINDS):
-        raise RunError(f"--gguf: a file names three tokens that end a turn, and this policy has {len(ends)}")
+        raise RunError(f"--gguf: a file can name three tokens that end a turn, and this policy has {len(ends)}")
     for key, number in zip(END_KINDS, ends, strict=False):
         writer.add_uint32(f"tokenizer.ggml.{key}_token_id", number)
     return splitting is not None
 
 
 def _name_splitting(stages: list[dict[str, Any]]) -> str | None:
-    """Name a tokenizer's way to split text as GGUF does. Returns None for a way that GGUF cannot name."""
+    """Return GGUF's name of a pre-tokenizer with these stages, or None if GGUF lacks a name for it."""
     patterns = [stage["pattern"].get("Regex") for stage in stages if stage["type"] == "Split"]
     others = [stage["type"] for stage in stages if stage["type"] not in ("Split", "ByteLevel")]
     if others == ["Digits"] and not patterns:
@@ -134,7 +134,7 @@ def _name_splitting(stages: list[dict[str, Any]]) -> str | None:
 
 
 def _convert_tensors(folder: Path, config: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name of each tensor in GGUF, its numbers, and their type if numpy lacks it."""
+    """Yield each tensor: its name in GGUF, its numbers, and GGUF's type of the numbers if numpy lacks this type."""
     import gguf
     import torch
     from safetensors import safe_open
@@ -172,7 +172,9 @@ def _check(folder: Path, file: Path) -> None:
     written = _compute_logprobs(read_gguf(file, dtype))
     difference = (own - written).abs().max().item()
     if not difference <= _TOLERANCE:
-        raise RunError(f"--gguf: the file would give other log-probabilities, by {difference:.2g}; leave --gguf out")
+        raise RunError(
+            f"--gguf: the log-probabilities of the file differ from the policy's by {difference:.2g}; leave --gguf out"
+        )
 
 
 def _compute_logprobs(model: Any) -> Any:

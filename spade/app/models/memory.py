@@ -154,7 +154,7 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage and learner.device != "cpu":  # on a CPU, each use casts the weight again
+    if low and not stage and learner.device != "cpu":  # a CPU casts weights anew at each use
         parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")
@@ -166,7 +166,8 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
 def _estimate_passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
     """Estimate the memory that a pass over the largest micro-batch keeps for its gradient."""
     designs = config.design.source == "model" and config.design.train and not config.endpoint.serves("designer")
-    longest = config.engine.context_tokens if designs else config.play.context_tokens  # may fill a micro-batch alone
+    # A trajectory that is longer than `microbatch_tokens` is a micro-batch of its own.
+    longest = config.engine.context_tokens if designs else config.play.context_tokens
     tokens = max(config.learner.microbatch_tokens, longest)
     layer, width = _count_layer_bytes(sizes, config.model.dtype == "bfloat16"), _BYTES[config.model.dtype]
     if config.learner.activation_checkpointing:
@@ -191,8 +192,8 @@ def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
 
 
 def format_memory_lines(found: Sequence[ProcessMemory], places: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each process. Then yield a line that compares their sum with the memory of `places`, the machine
-    and its GPUs."""
+    """Yield a line for each process, then a line with their sum. `places` describes the memory of the machine and of
+    its GPUs."""
     for process, parts in found:
         each = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items() if size >= GIB / 200)
         yield f"  {process}: {sum(parts.values()) / GIB:.1f} GiB ({each})"

@@ -32,15 +32,15 @@ def check_name(repository: str) -> None:
 def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, update: bool, summary: str) -> str:
     """Make the files of `folder` the content of a repository, in one commit. Return the address of the repository.
 
-    A repository that does not exist is made, private unless `public`. A repository with files is refused unless
-    `update`: then the commit replaces all of them, and the hub keeps the older commits. Raises ConfigError or RunError.
+    Creates a missing repository, which is private unless `public`. Refuses a repository with files unless `update`.
+    With `update`, the commit replaces all its files, and the hub keeps the older commits. Raises ConfigError, RunError.
     """
     check_name(repository)
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token
 
     token = get_token()
     if token is None:
-        raise ConfigError(f"{repository}: no token for the hub; `hf auth login` keeps one, or set HF_TOKEN")
+        raise ConfigError(f"{repository}: no token for the hub; run `hf auth login`, or set HF_TOKEN")
     hub.hide_bars_without_terminal()
     hub.guard_client()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
@@ -59,7 +59,7 @@ def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, upda
 
 
 def _open_repository(api: "HfApi", repository: str, kind: Kind, public: bool) -> tuple[str | None, set[str]]:
-    """Make a repository if it does not exist. Return the newest commit and the files of one that exists."""
+    """Create a missing repository. Return the newest commit (None if new) and the files of the repository."""
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
@@ -87,9 +87,9 @@ def _explain(repository: str, token: str) -> Iterator[None]:
         cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
         status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
         if status == HTTPStatus.UNAUTHORIZED:
-            why = "the hub does not know the token; `hf auth login` keeps another, or set HF_TOKEN"
+            why = "the hub does not know the token; run `hf auth login` with another, or set HF_TOKEN"
         elif status == HTTPStatus.FORBIDDEN:
-            why = "the token may not write there; `hf auth whoami` says whose it is"
+            why = "the token may not write there; `hf auth whoami` names its owner"
         else:
             line = _QUERY.sub("", read_first_line(cause)).replace(token, "…")
             why = f"the hub at {urlsplit(constants.ENDPOINT).hostname} did not take it: {line}"

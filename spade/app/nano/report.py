@@ -107,11 +107,11 @@ def compare_reports(before: Report, now: Report) -> str:
 
 
 def report(model: Path, origin: Path, seed: int) -> Report:
-    """Measure the checkpoint at `model`. `origin` is the built checkpoint from which it descends, or the same one.
+    """Measure the checkpoint at `model`. `origin` is the built checkpoint from which training started.
 
-    Raises RunError if `spade nano build` did not make `origin`.
+    For the built checkpoint itself, both are the same. Raises RunError if `spade nano build` did not make `origin`.
     """
-    # At this size a second thread gains nothing, and costs much if the cores are busy.
+    # For a model of this size a second thread gains nothing. If the cores are busy, it costs much.
     torch.set_num_threads(1)
     record = read_record(origin)
     world, documents = WORLDS[record.world], load("builtin", record.world)
@@ -143,7 +143,7 @@ def read_record(origin: Path) -> Build:
     try:
         return try_decode(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
     except FileNotFoundError:
-        raise RunError(f"{origin}: no {RECORD} here; only what `spade nano build` made can be measured") from None
+        raise RunError(f"{origin}: has no {RECORD}; give a checkpoint that `spade nano build` made") from None
     except UnreadableError as error:
         raise RunError(f"{origin / RECORD}: is damaged ({error}); `spade nano build` makes another") from None
 

@@ -21,7 +21,7 @@ OBSERVATION_BYTES = 65_536
 
 
 class ToolSimulation:
-    """See Simulation."""
+    """A `Simulation` of a program with tools."""
 
     def __init__(self, source: str) -> None:
         program = load(source, MOST_TURNS, OBSERVATION_BYTES)
@@ -63,4 +63,4 @@ def convert_answer(answer: dict[str, Any], tools: str = "") -> Observed:
 
 
 SIMULATIONS: Mapping[DomainName, Callable[[str], Simulation]] = {"games": GameSimulation, "tools": ToolSimulation}
-"""By world: makes a program playable."""
+"""By world: the class that runs a program in this process."""

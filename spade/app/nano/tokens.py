@@ -82,7 +82,7 @@ TOOL_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt %}<|assistant|>{% endif -%}
 """
-"""The form of Hermes with tools as signatures, because their schemas would take a third of the context."""
+"""The chat format of Hermes models, with each tool as a signature. JSON schemas would take a third of the context."""
 
 
 class Form(NamedTuple):
@@ -142,7 +142,7 @@ def split_at_marks(text: str, form: Form) -> list[str]:
 
 
 def encode(tokenizer: Tokenizer, shown: Shown) -> Row:
-    """Encode a conversation as a play reads it. The assistant's words and the end of its turn are imitated."""
+    """Encode a conversation into the tokens of a play. The assistant's words and the end of its turn are imitated."""
     [end] = tokenizer.end_ids
     ids: list[int] = []
     imitated: list[bool] = []

@@ -1,4 +1,4 @@
-"""Admit the programs of a foreign pool, several at once. A log keeps the verdicts, so that a stopped import goes on."""
+"""Admit the programs of a foreign pool, several at once. A log keeps the verdicts, so that an import can resume."""
 
 import os
 import time
@@ -65,9 +65,10 @@ def admit(
 ) -> tuple[list[PoolProgram], RejectedPrograms]:
     """Return the admitted programs in their order, and the rejected ones by stage.
 
-    Each program is judged as `spade env check` does. If `libraries`, the programs come from a library or a server, and
-    each is only opened once. Verdicts are appended to the file `log`, and a program with a verdict there is not judged
-    again. Raises RunError if the sandbox fails or the log cannot be used.
+    Programs pass the admission of `spade env check`. If `libraries`, they come from a library or a server, and are only
+    opened once each. Appends verdicts to the file `log`, and does not judge a program that has a verdict there.
+
+    Raises RunError if the sandbox fails or the log cannot be used.
     """
     settings = msgspec.msgpack.encode((config.sandbox, config.play, config.tools, config.run.domain)).hex()
     keys = [compute_program_digest(f"{settings}\n{each.source}") for each in programs]
@@ -86,9 +87,10 @@ def admit(
 
 
 async def judge(sandbox: Sandbox, source: str, config: Config, library: bool = False) -> tuple[DomainName, Verdict]:
-    """Admit a program of the domain that its base class names, or of the config's domain if it does not load.
+    """Put a program through admission. Return its domain and the verdict.
 
-    The seed follows from the program, so a file always gets the same verdict. Raises RunError if the sandbox fails.
+    The program's base class names the domain. If the program does not load, the config's domain counts. The seed
+    follows from the program, so a program always gets the same verdict. Raises RunError if the sandbox fails.
     """
     seed = derive_check_seed(source)
     if library:

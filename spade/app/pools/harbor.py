@@ -1,4 +1,4 @@
-"""Write programs of a run as tasks of Harbor: each is a game in a container, which an agent plays by a command."""
+"""Write programs of a run as Harbor tasks. Each task is a game in a container. An agent plays it by a command."""
 
 import shlex
 import sys
@@ -32,7 +32,7 @@ _MODULES = Path(__file__).with_name("package")
 _ARGUMENT_BYTES = 128 << 10
 """Linux's bound of an argument."""
 ACTIONS = "/var/game/actions.json"
-"""The player's actions in both containers (`package/episode.py`)."""
+"""The file of the player's actions, in the container of the player and in the verifier's (`package/episode.py`)."""
 
 
 class SolvedGame(NamedTuple):
@@ -58,7 +58,7 @@ class WrittenTasks(NamedTuple):
 
 
 def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, run: str) -> WrittenTasks:
-    """Write a task of Harbor for each program that its listed solution wins. Each solution is played first.
+    """Play the solution that each program lists. Write a Harbor task for each program that its solution wins.
 
     Raises RunError if the folder exists, the programs cannot be run in a container, or no solution wins.
     """
@@ -101,7 +101,7 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
 
 
 def _fits_command(action: str) -> bool:
-    """Return True if the system passes a text to the command `play` as it is."""
+    """Return True if Linux can pass an action to the command `play` unchanged, as one argument."""
     return "\0" not in action and len(action.encode()) < _ARGUMENT_BYTES
 
 

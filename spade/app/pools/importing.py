@@ -33,7 +33,7 @@ class ImportedPool(NamedTuple):
 
 
 def import_programs(source: str, out: Path, config: Config, say: Callable[[str], None]) -> ImportedPool:
-    """Write the programs of a source that pass admission as the pool `out`. Nothing is written before all are judged.
+    """Judge all programs of a source. Then write the programs that pass admission as the pool `out`.
 
     Raises ConfigError or RunError if the source cannot be read, `out` exists, or no program is admitted.
     """

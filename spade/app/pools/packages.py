@@ -39,7 +39,7 @@ TAKEN = {
 PackageFormat = Literal["gymnasium", "verifiers", "openenv"]
 _MODULES = Path(__file__).with_name("package")
 _PLAYERS: Mapping[PackageFormat, str] = {"gymnasium": "environments.py", "verifiers": "tasksets.py"}
-"""By format: the module that shows the programs to the library."""
+"""By format: the module that offers the programs through the library's interface."""
 _SERVED = {
     "openenv.yaml": "openenv/openenv.yaml", "models.py": "openenv/models.py.txt", "client.py": "openenv/client.py.txt",
     "server/app.py": "openenv/app.py.txt",
@@ -53,7 +53,7 @@ _OURS = (
     *(f"actors/sandbox/inside/{name}.py"
       for name in ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")),
 )  # fmt: skip
-"""Modules of SPADE that play a program without walls."""
+"""Modules of SPADE that play a program without a sandbox."""
 _PACKAGES = ("math_verify", "mpmath", "sympy")
 """Packages other than numpy that programs may import."""
 _VERSION = metadata.version("spade-rl")
@@ -62,9 +62,9 @@ _VERSION = metadata.version("spade-rl")
 def write_package(
     folder: Path, programs: Iterator[PoolProgram], config: Config, run: str, format: PackageFormat, bare: bool
 ) -> int:
-    """Write programs of a run as a package named like its folder. Return their number.
+    """Write programs of a run as a package with the name of its folder. Return the number of programs.
 
-    The package runs them behind the sandbox, or if `bare` in the process of its user. Raises RunError if the folder
+    The package runs them in the sandbox, or, if `bare`, in the process that imports it. Raises RunError if the folder
     exists, its name cannot be the name of a package, or the programs cannot be run in this way.
     """
     module = _module_name(folder)
@@ -91,7 +91,7 @@ def write_package(
 
 
 def list_beside(config: Config) -> list[str]:
-    """Return what the programs of a run need beside a sandbox: libraries and servers of OpenEnv."""
+    """Return the libraries and OpenEnv servers that programs of a run reach through the sandbox."""
     return [*config.sandbox.libraries, *config.sandbox.servers]
 
 
@@ -103,9 +103,9 @@ def _list_needed_packages(config: Config) -> list[str]:
 
 
 def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, bare: bool) -> int:
-    """Write programs and the modules that play them into a Python package named like its folder. Return their number.
+    """Write programs and the modules that play them as the Python package `inner`. Return the number of programs.
 
-    With `bare` the package needs no installation of SPADE.
+    If `bare`, the package runs without SPADE.
     """
     count = write_programs(inner / "programs", programs)
     settings = {
@@ -122,7 +122,7 @@ def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, b
 
 
 def list_used_packages(inner: Path) -> list[str]:
-    """Return the packages other than numpy that programs of `write_player` may import."""
+    """Return the packages other than numpy that programs in `inner` mention, and so may import."""
     return [name for name in _PACKAGES if _is_named(name, inner / "programs")]
 
 
@@ -163,7 +163,7 @@ def _is_installed(name: str) -> bool:
     spec = find_spec(name)
     if spec is not None and spec.origin is not None:
         return not Path(spec.origin).with_name(_SETTINGS).exists()
-    # The name may be known only to pip, as PyYAML is for the module yaml.
+    # A distribution may be installed without a module of its name: PyYAML has the module yaml.
     return next(iter(metadata.distributions(name=name)), None) is not None
 
 

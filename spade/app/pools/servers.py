@@ -1,4 +1,4 @@
-"""Read the environments of a running server of OpenEnv as programs of a few lines, which the server plays."""
+"""Read the tasks of a running OpenEnv server. Each becomes a program of a few lines, and the server plays it."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ NOTE_CHARACTERS = 4_000
 _ABSENT = {404, 405, 501}
 """Statuses for a path that a server does not have, or that its environment does not implement."""
 _ENDS = {"done", "reward", "truncated"}
-"""Fields of an observation that describe the step."""
+"""Fields of an observation that state the outcome of a step."""
 _T = TypeVar("_T")
 
 
@@ -64,7 +64,9 @@ class TaskList(msgspec.Struct, frozen=True):
 
 
 def read_server(address: str) -> tuple[str, list[PoolProgram]]:
-    """Return the address as a run needs it, and a program for each task of the server, or one if it lists no tasks.
+    """Return the address without a final slash, and a program for each task of the server.
+
+    A server that lists no tasks gets one program.
 
     Raises RunError if the address is malformed, nothing answers there, or the answer is not OpenEnv's.
     """
@@ -86,10 +88,10 @@ async def _read_programs(server: str) -> list[PoolProgram]:
 
 
 async def _list_starts(client: httpx2.AsyncClient) -> list[tuple[str, dict[str, Any]]]:
-    """Return name and arguments of `reset` for each task. A server without tasks has one start."""
+    """Return a name and the `reset` arguments of each task, or one pair without arguments if no task is listed."""
     name, *others = await _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
     if others:
-        raise RunError(f"{client.base_url}: has {len(others) + 1} environments; a server of OpenEnv has one")
+        raise RunError(f"{client.base_url}: has {len(others) + 1} environments; give a server with one")
     place = quote(name, safe="")
     splits = await _ask(client, "GET", f"/{place}/splits", list[Split]) or []
     if len(splits) > MOST_SPLITS:
@@ -101,7 +103,7 @@ async def _list_starts(client: httpx2.AsyncClient) -> list[tuple[str, dict[str, 
             given = task.get("id") if isinstance(task, dict) else None
             starts.append((str(given or f"{split.name}-{index}"), {"split": split.name, "index": index}))
         if len(starts) > MOST_PROGRAMS:
-            raise RunError(f"{client.base_url}: has more than {MOST_PROGRAMS} tasks, the most that a pool holds")
+            raise RunError(f"{client.base_url}: has more than {MOST_PROGRAMS} tasks, too many for a pool")
     return starts or [(name, {})]
 
 
@@ -114,7 +116,10 @@ def _make_program(name: str, server: str, start: dict[str, Any], form: dict[str,
 
 
 def _describe_actions(schema: Fields) -> dict[str, Any]:
-    """Describe how a player's text becomes an action: it fills the action's only field, or is JSON with all fields."""
+    """Return the attributes of a program that say how the player's text becomes an action.
+
+    If an action has one field, the text fills it. Otherwise the text is a JSON object with all fields.
+    """
     fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN}
     if len(fields) != 1:
         return {"note": f"Send an action as a JSON object with these fields: {_format(fields)}"}
@@ -129,7 +134,10 @@ def _describe_actions(schema: Fields) -> dict[str, Any]:
 
 
 def _describe_observations(schema: Fields) -> dict[str, Any]:
-    """Return the field to show, if an observation has one text and nothing else. Otherwise all fields are shown."""
+    """Return the attribute that names the field to show, if an observation has one field and it is a text.
+
+    Otherwise return no attribute, so that all fields are shown.
+    """
     fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN | _ENDS}
     if [each.get("type") for each in fields.values()] == ["string"]:
         return {"observation": next(iter(fields))}
@@ -143,7 +151,7 @@ def _format(schema: object) -> str:
 async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
     """Ask the server. Returns None if it does not have this path.
 
-    Raises RunError if the server is away or refuses, or its answer is late, too long or of another form.
+    Raises RunError if the server cannot be reached or refuses, or if its answer is late, too long or malformed.
     """
     data = bytearray()
     try:
@@ -161,7 +169,7 @@ async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T
     if answer.status_code in _ABSENT:
         return None
     if answer.status_code != 200:
-        raise RunError(f"{client.base_url}: does not give {path} (it answers {answer.status_code})")
+        raise RunError(f"{client.base_url}: does not give {path} (status {answer.status_code})")
     try:
         return try_decode(msgspec.json.Decoder(kind).decode, bytes(data))
     except UnreadableError as error:

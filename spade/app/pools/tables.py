@@ -26,14 +26,14 @@ NAMES = ("file_name", "game_id", "name")
 HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
 TABLE_CHARACTERS = 1 << 30
-"""Most characters of a table's programs, which are held in memory. Even a small file may exceed this, if compressed."""
+"""Most characters of all programs of a table, because memory holds them. A small compressed file may exceed this."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number can be appended to the name
-_LONGEST_GIVEN = 4_096  # characters of the name that a table gives
+_LONGEST_GIVEN = 4_096  # a name of a table is cut to its last characters
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """A program as a row. `read_table` reads it again."""
+    """A program as a row of a table. `read_table` reads these columns."""
 
     game_id: str
     file_name: str
@@ -70,7 +70,7 @@ def to_row(program: PoolProgram) -> PoolRow:
 def is_table(source: str) -> bool:
     """Return True if `source` is a data set of the hub, a Parquet or JSON Lines file, or a folder with such files.
 
-    If a folder itself has programs, tables in the folders below it do not count.
+    If a folder has `.py` files, tables in its subfolders do not count.
     """
     if source.startswith(HUB):
         return True
@@ -93,14 +93,14 @@ def _list_tables(folder: Path) -> list[Path]:
 
 
 def read_table(source: str) -> list[PoolProgram]:
-    """Read all programs of a table, in its order. If programs are equal, only the first one is read.
+    """Read all programs of a table, in its order. Equal programs are read once.
 
     Raises ConfigError if the hub does not give the data set. Raises RunError, which names the row, if a row
 
     * cannot be read
     * lacks a program
     * has a program that is too large for a pool
-    * comes after MOST_PROGRAMS programs, or brings all programs over TABLE_CHARACTERS
+    * is the first one beyond MOST_PROGRAMS programs or TABLE_CHARACTERS characters
     * has a program that differs from its digest
     """
     if source.startswith(HUB):
@@ -125,7 +125,7 @@ def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
             seen.add(row.text)
             characters += len(row.text)
             if len(seen) > MOST_PROGRAMS:
-                raise RunError(f"{row.where}: the table has more than {MOST_PROGRAMS} programs, the most of a pool")
+                raise RunError(f"{row.where}: the table has more than {MOST_PROGRAMS} programs, too many for a pool")
             if characters > TABLE_CHARACTERS:
                 raise RunError(f"{row.where}: the programs of the table have over {TABLE_CHARACTERS} characters in all")
             yield row
@@ -139,7 +139,7 @@ def _check_row(row: TextRow) -> None:
     if digest in (None, ""):
         return
     if not isinstance(digest, str):
-        raise RunError(f"{row.where}: its column {DIGEST} holds no text but {type(digest).__name__}")
+        raise RunError(f"{row.where}: its column {DIGEST} holds {type(digest).__name__}, not text")
     if digest.lower() != hashlib.sha256(row.text.encode("utf-8", "surrogatepass")).hexdigest():
         raise RunError(f"{row.where}: its program does not have the digest of the column {DIGEST}; get the table again")
 

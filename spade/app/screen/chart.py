@@ -42,7 +42,7 @@ def draw_chart(
 def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[float, float]]:
     """Reduce to at most `columns` points by averaging neighbours.
 
-    Errors are averaged too, since the windows overlap.
+    The error of a column is the mean of the errors, because neighbouring points are not independent.
     """
     if len(points) <= columns:
         return list(points)
@@ -67,7 +67,7 @@ def _draw_column(
     height = len(grid)
 
     def position(y: float) -> float:
-        """Return the height above the bottom, in cells, inside the grid."""
+        """Return the height of `y` above the bottom, in cells, clipped to the grid."""
         share = (y - span[0]) / (span[1] - span[0])
         return min(max(share * height, 0.0), height - 1e-6)
 

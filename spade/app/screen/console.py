@@ -12,7 +12,7 @@ from spade.text import as_line, make_visible
 
 
 class Screen(Console):
-    """A console without markup. It escapes characters as the last step of drawing, so that no text is missed."""
+    """A console without markup. It escapes unprintable characters as the last step of drawing, so it misses no text."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -23,7 +23,7 @@ class Screen(Console):
             yield segment if segment.control else segment._replace(text=make_visible(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """Raise the error again. rich would exit, and a nursery makes a group of an exit."""
+        """Raise the error again. rich would raise SystemExit, which a nursery would wrap in an exception group."""
         raise  # rich calls this while it handles the error
 
     def tell(self, *parts: str | tuple[str, str]) -> None:
@@ -34,5 +34,5 @@ class Screen(Console):
 
 @cache
 def open_screen() -> Screen:
-    """Return the screen of this process, on which a bar and the lines above it are drawn."""
+    """Return the one screen of this process. A progress bar and the lines printed above it must share it."""
     return Screen()

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import trio
 
 WINDOWS = (0, 100, 25)
-"""Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
+"""Numbers of learner steps that the charts can show, in the order of the key `w`. 0 shows all steps of the status."""
 
 BEHIND_S = 0.5
 """Seconds between two checks whether a process in the background has come to the foreground."""
@@ -29,7 +29,7 @@ class Controls(NamedTuple):
     """The choices of a person who looks at the view."""
 
     paused: bool = False
-    """True keeps the status that is shown."""
+    """True if the view keeps showing the same status."""
 
     window: int = 0
     """Learner steps that the charts show. One of WINDOWS."""
@@ -61,12 +61,12 @@ class Keyboard:
         self.controls = Controls()
         """The choices so far."""
         self.pressed = trio.Event()
-        """Is set, and replaced, when a key is pressed."""
+        """A key press sets this event and replaces it with a new one."""
 
     async def read(self) -> None:
-        """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
+        """Read keys until cancelled, or until the terminal is gone. Then restore the terminal's mode.
 
-        Ctrl-C stays a signal. A process in the background must not touch the terminal: the system would stop it.
+        Ctrl-C still sends a signal. The system would stop a process in the background that reads from the terminal.
         """
         if sys.stdin is None:  # standard input was closed before the start
             return
@@ -96,5 +96,8 @@ class Keyboard:
 
 
 def _is_in_front(descriptor: int) -> bool:
-    """Return True if this process is in the foreground of its terminal. Raises OSError for another terminal."""
+    """Return True if this process is in the foreground of its terminal.
+
+    Raises OSError if `descriptor` is not the terminal of this process's session.
+    """
     return os.tcgetpgrp(descriptor) == os.getpgrp()

@@ -10,13 +10,13 @@ from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, S
 from spade.text import SHORT_DIGEST, as_line
 
 NOT_PINNED = "not pinned"
-"""The condition `policy` of a foreign server."""
+"""The value of the condition `policy` if a foreign server samples."""
 
 SELF = "self"
-"""The condition `user` of a policy that also plays the simulated users of a harness."""
+"""The value of the condition `user` if the policy also plays the simulated users of a harness."""
 
 _NOTES = {
-    ("user", SELF): "the policy played the users, too, so no other figures are comparable with these",
+    ("user", SELF): "the policy also played the users, so these figures are not comparable with others",
     ("policy", NOT_PINNED): "a server may change its policy; the digest is a hash of its address and model name",
 }
 _NAME = 60  # characters of a name
@@ -51,7 +51,7 @@ class MeasuredSuite(msgspec.Struct, frozen=True):
 
 
 def format_table(measured: Iterable[MeasuredSuite]) -> str:
-    """Tabulate the measurements of a command, suite by suite. A paired difference comes first."""
+    """Tabulate measurements, suite by suite. The paired difference, if any, comes before the two results."""
     return "\n\n".join("\n".join(_describe_measured(each)) for each in measured)
 
 
@@ -83,7 +83,7 @@ def format_own_row(own: EvaluationRow) -> str:
 
 
 def format_own_sheet(measured: Sequence[EvaluationRow]) -> str:
-    """Describe the evaluations that a run's own evaluator made on one suite: all, and the newest by category."""
+    """Describe all evaluations that a run's own evaluator made on one suite, and the newest one by category."""
     newest = measured[-1]
     rows = [f"  step {own.step:<8} {_format_own_figure(own)}" for own in measured]
     parts = [f"  {as_line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]
@@ -169,7 +169,7 @@ def _describe_sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 
 def list_notes(rules: Rules) -> Iterator[str]:
-    """Yield the notes without which a figure would mislead its reader."""
+    """Yield the notes about figures that a reader could misunderstand."""
     yield from (f"  note      {note}" for note in _find_notes(rules.conditions))
 
 

@@ -147,7 +147,7 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 
 
 def explain(status: Status) -> list[str]:
-    """List lines on a stall and on faulty processes, then one line for each wait."""
+    """List lines about a stall and about faulty processes, then one line for each wait."""
     counts = status.counts
     apart = (
         [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
@@ -165,7 +165,7 @@ def explain(status: Status) -> list[str]:
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     holders = [wait.holder for wait in find_root_causes(status.waits)]
-    last = [f"the waits end at {', '.join(holders) or 'a circle'}"] if status.waits else []
+    last = f"in the end, they wait for {', '.join(holders)}" if holders else "the waits form a circle"
     return [
         *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,
@@ -174,7 +174,7 @@ def explain(status: Status) -> list[str]:
         *ill,
         *describe_unforeseen(status),
         *describe_all(status.waits, status.processes),
-        *last,
+        *([last] if status.waits else []),
     ]
 
 

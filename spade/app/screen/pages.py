@@ -34,7 +34,7 @@ def draw_keys() -> RenderableType:
 
 
 def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
-    """Draw the newest environment that was played to an end. If it cannot be read, draw the reason."""
+    """Draw the newest environment that has a finished play. If it cannot be read, draw the reason."""
     if run is None:
         return make_panel(Text("give the run's directory: an address does not reach the store"), "newest", STYLE)
     try:
@@ -49,13 +49,13 @@ def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
 @cache
 def _load_tokenizer(folder: Path, thinking: bool) -> "Tokenizer":
     """Load a tokenizer once: the page is drawn twice a second."""
-    from spade.tokens import Tokenizer  # its modules are a third of the start of `spade status`
+    from spade.tokens import Tokenizer  # at the top, this import would take a third of the start of `spade status`
 
     return Tokenizer.load(folder, thinking=thinking)
 
 
 def _draw_play(kept: KeptPlay, tokenizer: "Tokenizer", width: int, height: int) -> RenderableType:
-    """Draw the end of a play: the lines that fit, below its figures. Read text is dim."""
+    """Draw the figures of a play, and below them as many of its last lines as fit. Text that the model read is dim."""
     record, environment = kept.record, kept.environment
     arm = "hinted" if record.hinted else "unhinted"
     head = [

@@ -21,7 +21,7 @@ _STATES = {
 _FRAME = 2  # lines
 WIDE, NARROW = 120, 64
 """Widths of the screen, in columns. Below WIDE the panel leaves out pids, below NARROW also machines."""
-# On a screen with fewer lines, the panel has no head, and the state shows how often a process started.
+# With fewer lines than this, the panel omits its head row, and the column `state` shows how often a process started.
 _TALL = 30
 
 
@@ -71,7 +71,7 @@ def _make_cells(process: Process, restarts: bool) -> dict[str, Text]:
 
 
 def _describe_doing(process: Process) -> Text:
-    """Return the last error of a process, or its own gauges."""
+    """Say what a process does: what it waits for, its last error, or its gauges."""
     if process.state == "waiting":
         return Text(f"waits for {process.detail}", "yellow")
     if process.state != "ready" and process.detail:

@@ -19,7 +19,7 @@ from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
 AGAIN_S = 2.0  # seconds until an order is repeated: a restarting service may have lost it
-CONNECT_S = 15.0  # a command gives up after this time to reach a service on this host: a person waits for it
+CONNECT_S = 15.0  # after this time a command stops trying to reach a service on this host, because a person waits
 
 
 class Reached(NamedTuple):
@@ -81,13 +81,13 @@ async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Clie
     abroad = at.abroad()
     limit_s = ANSWER_S if at.run is None or abroad is not None else patience_s
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, limit_s))
-    # A command that was given only an address knows no config to compare.
+    # The service compares the digests of both configs. A command that was given only an address lacks a config.
     told = "" if at.run is None else compute_digest(at.config)
     hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())
     async with AsyncExitStack() as stack:
         try:
             if abroad is not None and at.address.startswith("ipc://"):
-                raise BusError("without bus.bind it listens only there")
+                raise BusError("without bus.bind its services listen only on that host")
             client = await stack.enter_async_context(connect(at.address, hello, bus=bus))
         except BusError as error:
             if abroad is None:

@@ -12,7 +12,7 @@ from spade.text import format_clock
 MOST_WITHOUT_VARIANCE = 0.6
 """With a greater share of chunks without variance, the verdict says that programs are too easy or too hard."""
 LEAST_VALIDITY = 0.5
-"""With a smaller share of valid programs, the verdict says so."""
+"""With a smaller share of valid programs, the verdict says that programs are invalid."""
 _EASY, _HARD = 0.8, 0.2  # unhinted win rates; an environment is learnable between them
 
 Tone = Literal["good", "neutral", "bad"]
@@ -85,16 +85,16 @@ def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
 
 
 def _is_different(high: Evaluation, low: Evaluation, among: int = 1) -> bool:
-    """Return True if one win rate is higher than another, on the same items, by more than chance.
+    """Return True if `high` has a significantly higher win rate than `low`. Both measured the same items.
 
-    `high` may be the best of `among` evaluations. It is then high by chance, so the threshold rises (Bonferroni).
+    If `high` was chosen as the best of `among` evaluations, the threshold is higher (Bonferroni).
     """
     threshold = NormalDist().inv_cdf(1 - 0.025 / among)
     return high.win_rate - low.win_rate > threshold * hypot(high.error, low.error)
 
 
 def _describe_programs(status: Status) -> str:
-    """Describe the fault of the played programs. Returns "" without a fault."""
+    """Say what is wrong with the played programs: invalid, too easy or too hard. Returns "" if nothing is wrong."""
     recent = status.recent
     what = "programs" if status.pool.pool_programs else "designs"
     if recent.validity is not None and recent.validity < LEAST_VALIDITY:

@@ -140,7 +140,7 @@ def _draw_regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
     title = "regret" if recent.regret is None else f"regret {_format_with_error(recent.regret, recent.regret_error)}"
     steps = len(history)
-    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "nothing was played with a hint and without"
+    below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "no environment was played in both arms yet"
     return make_panel(draw_chart(history, width - 4, height - 2, REGRET, with_zero=False), title, REGRET, below)
 
 
@@ -152,7 +152,7 @@ def _draw_win_rates(status: Status, width: int, height: int) -> Panel:
         ("learnable", recent.learnable_share, LEARNABLE),
         ("valid", recent.validity, VALID),
     ]
-    # The title says that the programs change, because this may be the reason if the curve is flat or falls.
+    # The subtitle says that the programs change. If the curve is flat or falls, this may be the reason.
     title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:
@@ -240,7 +240,7 @@ def _draw_footer(status: Status, note: str) -> Text:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")
     if status.traffic.stalled_s:
         line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
-        # The last process of the chain is the cause. A circle of waits never ends.
+        # Show the end of each chain of waits, because it is the cause. Show all waits if they form a circle.
         waits = find_root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line

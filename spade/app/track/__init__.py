@@ -1,1 +1,1 @@
-"""Trackers: give the figures of a run to other tools. Each follows the run's journal. The run never waits for it."""
+"""Trackers give the figures of a run to other tools. They follow its journal, and the run never waits for them."""

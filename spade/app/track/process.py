@@ -1,4 +1,4 @@
-"""The process of a tracker that `spade up` keeps (`track.to`). It needs no service of the run."""
+"""The process of a tracker that `spade up` keeps up (`track.to`). It connects to no service of the run."""
 
 import logging
 from collections.abc import Callable

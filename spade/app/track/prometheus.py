@@ -43,7 +43,7 @@ class PrometheusSink:
         self._records[record.kind] += 1
 
     def commit(self) -> Memory:
-        """See `Sink`. Nothing outlives this process, so the next one reads the whole journal."""
+        """See `Sink`. Nothing is saved, because the next process reads the whole journal."""
         families: dict[str, Metric] = {}
         for kind, figures in self._newest.items():
             for path, value in figures.items():

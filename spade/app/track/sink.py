@@ -24,7 +24,7 @@ Memory = dict[str, Count]
 class Sink(Protocol):
     """Takes the records of one run.
 
-    After a kill, the next tracker gives the records since the last commit again. The sink's data must hold each once.
+    After a kill, the next tracker gives the records since the last commit again. The sink must keep each record once.
     """
 
     shown: str
@@ -76,7 +76,7 @@ def choose_mode(variable: str) -> str:
     """Return "online", "offline", or "" if the environment variable is not set. Raises ConfigError for other modes."""
     mode = os.environ.get(variable, "")
     if mode not in ("", "online", "offline"):
-        raise ConfigError(f"{variable} = {as_line(mode, 60)}: a tracker writes online or offline")
+        raise ConfigError(f"{variable} = {as_line(mode, 60)}: unknown mode; set online or offline")
     return mode
 
 

@@ -1,4 +1,4 @@
-"""SwanLab: a run that is uploaded if SWANLAB_MODE says so, and else kept in the run directory for `swanlab sync`.
+"""SwanLab: uploads a run if SWANLAB_MODE is online. Otherwise the run directory keeps the data for `swanlab sync`.
 
 If the process is killed, records that SwanLab had not written are lost. So each tracker gives the whole journal, in a
 new folder.

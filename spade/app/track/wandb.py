@@ -1,7 +1,7 @@
 """Weights & Biases: a run that is uploaded, or kept in the run directory for `wandb sync`.
 
-If the process is killed, records that W&B had not written are lost. So each tracker gives the whole journal. Online,
-W&B says which records it has. Offline, the folder of an earlier tracker is replaced.
+If the process is killed, records that W&B had not written are lost. So each tracker reads the whole journal. Online, it
+skips the records that W&B already has. Offline, it replaces the folder of an earlier tracker.
 """
 
 import logging
@@ -23,7 +23,7 @@ from spade.processes.commands import run_child
 from spade.text import quote
 
 MOST_PLAYS = 10_000
-"""Most rows of the table of plays, which W&B can show. The plays of the newest environments are kept."""
+"""Most rows of the table of plays, because W&B shows no more. The plays of the newest environments are kept."""
 
 REPORT_S = 60.0
 """Most seconds to write the report."""

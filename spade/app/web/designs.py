@@ -20,7 +20,7 @@ class KeyedReject(NamedTuple):
     """The attempt."""
 
     kind: str
-    """The reason without its details."""
+    """The first clause of the reason, without its numbers and ids."""
 
 
 def read_rejects(store: Store) -> list[KeyedReject]:

@@ -75,10 +75,10 @@ class FollowedRun:
 
     @contextmanager
     def reading(self) -> Iterator[Store]:
-        """Read one commit of the run's store. Raises RunError.
+        """Yield the run's store, pinned at one commit. Raises RunError.
 
-        The store stays open between two reads, because opening checks all of it. If the file was replaced or cut short
-        meanwhile, it is opened again.
+        The store stays open between two reads, because opening checks all of it. If its file was replaced or cut short
+        since the last read, the store is opened again.
         """
         data = self.run.store / "data.mdb"
         stamp = os.stat(data).st_ino if data.exists() else None

@@ -20,7 +20,7 @@ BUSY = {
     "curator": ("designs", "designing"),
     "gateway": ("requests_in_hand", "serving"),
 }
-"""For each role the gauge that counts its work in hand, and the name of the phase with such work."""
+"""For each role: the gauge that counts its current work, and the name of its phase while this gauge is not 0."""
 PHASES = ("sampling", "training", "swapping", "playing", "designing", "serving", WAITING, "starting", "down")
 _STATES = {"starting": "starting", "restarting": "starting", "silent": "down", "failed": "down", "stopped": "down"}
 
@@ -83,7 +83,7 @@ def find_phase(process: Process, waits: Sequence[Wait]) -> str:
 
 
 def make_lanes(samples: Sequence[Sample]) -> list[Lane]:
-    """Return the lanes of the processes of the newest sample. A sample holds until the next one."""
+    """Return the lanes of the processes of the newest sample. A phase lasts from its sample to the next one."""
     if len(samples) < 2:
         return []
     first, span = samples[0].at, samples[-1].at - samples[0].at

@@ -1,4 +1,4 @@
-"""The pages: returns HTML or an asset for each address."""
+"""The pages of the live page: return the HTML or the asset of each address."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -176,16 +176,16 @@ def _list_play_facts(store: Store, play: PlayRecord, least: float) -> list[tuple
 
 
 def _describe_advantage(store: Store, play: PlayRecord) -> str:
-    """Describe the advantage that the learner gives every sampled token of a play, within its chunk."""
+    """Describe the advantage of a play within its chunk. The learner gives it to every sampled token of the play."""
     if play.hinted:
-        return "none, since hinted plays are not trained"
+        return "none, because hinted plays are not trained"
     if play.state != "finished":
         return ""
     prefix = make_arm_prefix(make_chunk_id(play.environment, play.chunk), hinted=False)
     chunk = [each for each in store.scan("plays", PlayRecord, prefix=prefix) if each.state == "finished"]
     returns = [each.episode_return for each in chunk]
     if not has_different_returns(returns):
-        return "none, since the returns of its chunk are equal"
+        return "none, because the returns of its chunk are equal"
     return f"{compute_agent_advantages(returns)[[each.id for each in chunk].index(play.id)]:+.2f}"
 
 

@@ -10,7 +10,7 @@ from spade.config import Config
 from spade.returns import is_won
 
 MOST_WALKED = 20_000
-"""Most plays to search, of the newest environments. If the query names an environment, all its plays are searched."""
+"""A query searches all plays of one environment, or at most this many plays from the newest environment back."""
 LONGEST_ID = 100
 OUTCOMES = ("won", "not won", "void", "unfinished")
 ARMS = ("unhinted", "hinted")

@@ -1,7 +1,7 @@
 """The server of the live page: it follows the runs, and answers browsers that know the token.
 
-Everything that takes long is done by one thread at a time. An event stream sends no data of the runs, only the
-number of the newest state. A reader that takes nothing is disconnected (`actors.gateway.listening`).
+Slow work runs in a worker thread, one task at a time. An event stream sends no data of the runs, only the number of the
+newest state. A browser that stops reading is disconnected (`actors.gateway.listening`).
 """
 
 import hmac
@@ -22,11 +22,11 @@ from spade.protocol import Status
 REFRESH_S = 2.0
 """Least seconds between two refreshes."""
 SHARE = 10
-"""A second of processor time is followed by a pause of at least SHARE seconds."""
+"""After a refresh that took a second of processor time, the server pauses for at least SHARE seconds."""
 MOST_READERS = 64
 """Most event streams at once."""
 MOST_KEPT = 64
-"""Most rendered pages that are kept until the next refresh."""
+"""Most rendered pages that are kept until the state changes."""
 ASK_S = 10.0
 """Seconds within which a run must tell its status."""
 ALIVE_S = 15.0
@@ -61,11 +61,11 @@ class PageAnswer(NamedTuple):
     """The HTTP status."""
 
     location: str = ""
-    """The address to go to instead, or ""."""
+    """The address of a redirect, or ""."""
 
 
 Render = Callable[[str, str, int], PageAnswer]
-"""Makes the answer to a path and a query, for the state with a number."""
+"""Makes the answer to a path and a query. The third argument is the number of the present state."""
 
 
 class LivePage:
@@ -88,8 +88,8 @@ class LivePage:
                     self._number += 1
                     self._kept.clear()
             for reader in self._readers:
-                # The reader still has an older number to read. When it reads that number, it asks for the newest state
-                # anyway.
+                # If the channel is full, the reader has not read an older number yet. When it does, it asks for the
+                # newest state anyway.
                 with suppress(trio.WouldBlock):
                     reader.send_nowait(self._number)
             await trio.sleep(max(REFRESH_S, SHARE * (time.process_time() - began)))
@@ -124,7 +124,7 @@ class LivePage:
             answer = PageAnswer(b"405: this page is read only\n", "text/plain", 405)
         elif len(query) > LONGEST_QUERY:
             answer = PageAnswer(b"414: the address is too long\n", "text/plain", 414)
-        elif not slash:  # the links of the page need it
+        elif not slash:  # relative links of the page need the final slash
             answer = PageAnswer(b"", "text/plain", 308, f"/{self._token}/")
         elif path == "events" and len(self._readers) >= MOST_READERS:
             answer = PageAnswer(b"503: too many readers\n", "text/plain", 503)
@@ -148,7 +148,7 @@ class LivePage:
             return found
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
-        """Send the number of every new state until the reader leaves. It may miss numbers, but not the last one."""
+        """Send the numbers of new states until the reader leaves. It may miss older numbers, but not the last."""
         await _send_head(send, PageAnswer(b"", "text/event-stream"))
         async with self._read_numbers() as numbers, trio.open_nursery() as nursery:
             nursery.start_soon(_wait_until_gone, receive, nursery.cancel_scope)
@@ -190,7 +190,7 @@ async def listen(host: str, port: int) -> list[trio.SocketListener]:
         return await trio.open_tcp_listeners(port, host=host)
     except (OSError, UnicodeError) as error:
         why = format_reason(error)
-        raise ConfigError(f"--host {host}, --port {port}: cannot be listened at ({why}); take another port") from None
+        raise ConfigError(f"--host {host}, --port {port}: cannot listen there ({why}); take another port") from None
 
 
 async def serve_page(page: LivePage, listeners: list[trio.SocketListener]) -> None:

@@ -20,7 +20,7 @@ class Column(NamedTuple):
     """A column."""
 
     name: str
-    """The word of this column in the address."""
+    """The name of this column in the address."""
 
     title: str
     """The title."""
@@ -42,7 +42,7 @@ class Field(NamedTuple):
     """A field of the form with the filters."""
 
     name: str
-    """The word of this field in the address."""
+    """The name of this field in the address."""
 
     label: str
     """The label."""
@@ -64,7 +64,7 @@ class Head(NamedTuple):
     """The title."""
 
     link: str
-    """The address of the table sorted by this column, or in the opposite order if it is sorted so already."""
+    """The address of the table sorted by this column, the greatest first. If it is sorted so, the smallest first."""
 
     order: str
     """The present order by this column: "ascending", "descending" or ""."""
@@ -102,7 +102,7 @@ def make_table(
 ) -> TablePage:
     """Sort rows as the query says, and return the page that it asks for.
 
-    Without an order in the query, the rows keep theirs. `page_of` is the page that shows one row, by its id.
+    If the query names no order, the rows keep their order. `page_of` names the page that shows one row, by its id.
     """
     found, by = list(rows), query.get("sort", "")
     name, falling = by.removeprefix("-"), by.startswith("-")
@@ -141,19 +141,19 @@ def make_field(query: Query, name: str, label: str, options: tuple[str, ...] = (
 
 
 def make_link(query: Query, **changed: str) -> str:
-    """Return the address of the same page with changed words. "" removes a word."""
+    """Return the address of the same page with changed parameters. "" removes a parameter."""
     words = {name: value for name, value in {**query, **changed}.items() if value}
     return f"?{urlencode(words)}"
 
 
 def read_count(query: Query, name: str) -> int:
-    """Return the number at a word of the query, or 0 without a number."""
+    """Return the number under `name` in the query, or 0 without a number."""
     text = query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def read_bounds(query: Query, name: str) -> FigureBounds | None:
-    """Return the bounds of a figure at `name`_from and `name`_to. Returns None without either."""
+    """Return the bounds of a figure: the numbers under `name`_from and `name`_to. Returns None if both are missing."""
     low, high = (_read_number(query.get(f"{name}_{end}", "")) for end in ("from", "to"))
     if low is None and high is None:
         return None

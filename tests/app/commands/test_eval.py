@@ -238,7 +238,7 @@ def test_a_harness_that_cannot_be_asked_is_complained_of(given, told, tmp_path, 
 def test_what_no_figure_compares_with_is_said_below_it():
     shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
     text = format_table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
-    assert "the policy played the users, too" in text
+    assert "the policy also played the users" in text
     assert "the digest is a hash of its address and model name" in text
 
 

@@ -137,7 +137,7 @@ def test_a_repository_with_files_is_replaced_only_with_update(hub, data_set, cor
 @pytest.mark.parametrize(
     ("token", "name", "fault", "says"),
     [
-        (None, REPOSITORY, "", "no token for the hub; `hf auth login` keeps one"),
+        (None, REPOSITORY, "", "no token for the hub; run `hf auth login`"),
         ("hf_of_nobody", REPOSITORY, "", "the hub does not know the token"),
         (READER, REPOSITORY, "", "the token may not write there"),
         (TOKEN, "another/thing", "", "the token may not write there"),

@@ -121,7 +121,7 @@ def test_a_bad_row_is_named_and_nothing_is_written(row, says, tmp_path, config):
 @pytest.mark.parametrize("digest", [b"0" * 32, ["0" * 64], 1.5, False])
 def test_a_digest_that_is_no_text_is_refused(digest, tmp_path):
     table = write_parquet(tmp_path / "pool.parquet", [make_row(GOOD, sha256=digest)])
-    with pytest.raises(RunError, match="row 1: its column sha256 holds no text but "):
+    with pytest.raises(RunError, match=r"row 1: its column sha256 holds .*, not text"):
         read_table(str(table))
 
 

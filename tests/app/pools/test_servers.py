@@ -65,8 +65,8 @@ def test_the_name_of_an_environment_is_one_part_of_a_path(name, path):
     [
         ({"/list_environments": ["a", "b"]}, "has 2 environments"),
         ({"/list_environments": ["x" * 70_000]}, "too long"),
-        ({"/schema": 401}, r"does not give /schema \(it answers 401\)"),
-        ({"/list_environments": 503}, r"does not give /list_environments \(it answers 503\)"),
+        ({"/schema": 401}, r"does not give /schema \(status 401\)"),
+        ({"/list_environments": 503}, r"does not give /list_environments \(status 503\)"),
     ],
 )
 def test_a_server_that_cannot_be_read_is_one_line(answers, says):

@@ -87,7 +87,7 @@ def test_a_run_without_hinted_plays_draws_its_win_rate_over_the_whole_width_and_
 
 def test_a_run_of_which_nothing_is_measured_yet_has_both_panels():
     text = "\n".join(draw(Status(), 160, 50))
-    assert "nothing was played with a hint and without" in text
+    assert "no environment was played in both arms yet" in text
     assert text.count("nothing measured yet") == 2
 
 

@@ -58,7 +58,7 @@ def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
         "engine-0 is restarting: killed by SIGKILL",
         "learner waits 61.0 s for replay, TakeBatch: 8 of 96 sequences",
         "agent-0 waits 3.2 s for engine-0 (restarting), Generate ×40",
-        "the waits end at replay, engine-0",
+        "in the end, they wait for replay, engine-0",
     ]
 
 

@@ -153,7 +153,7 @@ def test_filters_of_plays_hold_and_a_play_has_its_advantage(served):
     id = re.search(r"play\?id=(e\d+-\d+u\d+)", served.read("plays?arm=unhinted&outcome=won"))[1]
     assert f"{count(f'environment={id[:7]}')}" in served.read(f"plays?environment={id[:7]}")
     text = served.read(f"play?id={id}")
-    assert re.search(r"<dt>advantage</dt><dd>([+-]\d|none, since)", text)
+    assert re.search(r"<dt>advantage</dt><dd>([+-]\d|none, because)", text)
     assert "the newest policy is missing" in text
 
 
@@ -270,7 +270,7 @@ def test_wrong_runs_and_taken_ports_are_one_line(runs, tmp_path, spade):
         port = taken.getsockname()[1]
         done = spade("web", str(runs.path), "--port", str(port))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert f"--port {port}: cannot be listened at (Address already in use)" in done.stderr
+    assert f"--port {port}: cannot listen there (Address already in use)" in done.stderr
 
 
 def test_a_run_that_has_just_begun_is_shown(tmp_path):

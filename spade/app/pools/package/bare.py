@@ -19,7 +19,7 @@ _PRINTED = {
     "nanstr": "nan", "precision": 8, "sign": "-", "suppress": False, "threshold": 1000,
 }  # fmt: skip
 _ERRORS = {"divide": "warn", "invalid": "warn", "over": "warn", "under": "ignore"}
-"""numpy's options in a new process, as a run has them."""
+"""numpy's printing and error options in a new process. In a run, every program begins with them."""
 
 
 class BareProgram(PackagedProgram):
@@ -65,7 +65,7 @@ make_program = BareProgram
 
 
 def _get_states() -> tuple[Any, ...]:
-    """Return the states of modules that a program may change for all others."""
+    """Return the global states that a program may change: of `random`, numpy and `decimal`."""
     options = numpy.get_printoptions(), numpy.geterr(), decimal.getcontext()
     return random.getstate(), numpy.random.get_state(), *options
 

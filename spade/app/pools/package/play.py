@@ -11,7 +11,7 @@ OVER = "The episode is over."
 
 
 def play(action: str | None) -> None:
-    """Print the observation after an action, and keep the action. Exits with one line if it cannot be played.
+    """Print the observation after an action, and append the action to the file. Exits with one line if this fails.
 
     The player may fill the disk or limit this process. So the file of actions is replaced whole or not at all.
     """

@@ -11,8 +11,9 @@ FOLDER = Path(__file__).parent
 SETTINGS: dict[str, Any] = json.loads((FOLDER / "settings.json").read_text(encoding="utf-8"))
 """Settings of the run: `max_turns` of a play, `observation_bytes`, `reward_bound`, and `sandbox` with its limits.
 
-`runner` is the module that runs the programs, `sandboxed` or `bare`. `openings` are the messages of a play up to its
-first observation, which replaces the `slot`: first for programs of many turns, then for `single_turn`.
+`runner` is the module that runs the programs, `sandboxed` or `bare`. `openings` has the messages before the model's
+first turn: one list for programs of many turns, then one for `single_turn` programs. The text `slot` in them stands for
+the first observation.
 """
 NAMES = sorted(file.stem for file in (FOLDER / "programs").glob("*.py"))
 """The names of the programs."""
@@ -28,7 +29,7 @@ class TurnResult(NamedTuple):
 
 
 class PackagedProgram:
-    """A program of this package with one episode. `lineage` says where it is from, `hint` is its hint or "".
+    """A program of this package with one episode at a time. `lineage` says where it is from, `hint` is its hint or "".
 
     A subclass has `_begin` and `_play`. Both raise RuntimeError if the program fails.
     """
@@ -52,8 +53,8 @@ class PackagedProgram:
         if self._over:
             raise RuntimeError("the episode is over; call reset")
         self._turn += 1
-        self._over = True  # if the program fails
-        text = action.encode(errors="backslashreplace").decode()  # escapes lone surrogates, as an observation does
+        self._over = True  # it stays True if the program fails
+        text = action.encode(errors="backslashreplace").decode()  # escapes lone surrogates, as in observations
         played = self._play(format_action(text, self.lineage["reads"]), self._turn)
         late = self._turn >= SETTINGS["max_turns"] and not played.terminated
         played = played._replace(truncated=played.truncated or late)

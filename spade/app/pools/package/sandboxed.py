@@ -23,7 +23,7 @@ _starting = Lock()
 
 
 class SandboxThread(NamedTuple):
-    """A sandbox, and the entrance to its thread."""
+    """A sandbox, and the portal through which other threads call it."""
 
     portal: BlockingPortal
     sandbox: Sandbox
@@ -33,7 +33,7 @@ class SandboxThread(NamedTuple):
 def _start_sandbox(process: int) -> SandboxThread:
     """Start the sandbox of a process. A forked process gets its own. The sandbox ends with its process."""
     if in_trio_run():
-        raise RuntimeError("an environment blocks, so a task of trio plays it in a thread (trio.to_thread.run_sync)")
+        raise RuntimeError("an environment blocks; from trio, play it in a thread (trio.to_thread.run_sync)")
     with ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal("trio"))
         limits = msgspec.convert(SETTINGS["sandbox"], Limits)

@@ -32,7 +32,7 @@ class ProgramTask(vf.Task[ProgramData]):  # type: ignore[misc]
     """An instance to be played."""
 
     async def validate(self, runtime: vf.Runtime) -> bool:
-        """Return True if the instance begins twice with the same observation."""
+        """Return True if two resets of the instance give the same first observation."""
         program = open_program(self.data.program)
         try:
             first = await _call(program.reset, self.data.seed)
@@ -56,7 +56,7 @@ class ProgramsConfig(vf.TasksetConfig):  # type: ignore[misc]
 
 
 class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[misc]
-    """One instance of each program, then another one of each, and so on."""
+    """The tasks: the first instance of each program, then the second instance of each, and so on."""
 
     def load(self) -> Iterator[ProgramTask]:
         """Yield the tasks. No program runs before its task is played."""
@@ -76,13 +76,13 @@ class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[m
 
 
 class TaskEnvConfig(vf.EnvConfig):  # type: ignore[misc]
-    """A model that only talks, so its program may run on this machine."""
+    """Runs the harness `null`, which only exchanges messages, so it may run on this machine without a container."""
 
     agent: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime=vf.SubprocessConfig())
 
 
 class TaskEnv(vf.Env[TaskEnvConfig]):  # type: ignore[misc]
-    """Plays a task. Each observation is a message of the user, and the last box of an answer is the action."""
+    """Plays a task. Each observation is a message of the user. The last box (LaTeX) of an answer is the action."""
 
     async def run(self, task: ProgramTask, agents: vf.Agents) -> None:
         """Play to the end. Raises RuntimeError if the program fails."""
@@ -117,7 +117,7 @@ def _open(program: PackagedProgram, observation: str) -> list[Any]:
 
 
 async def _call(function: Callable[..., _T], *arguments: object) -> _T:
-    """Call a program: a sandboxed one in a thread, a bare one here, since bare programs share global generators."""
+    """Call a sandboxed program in a thread. Call a bare one here, because bare programs share global states."""
     if SETTINGS["runner"] == "bare":
         return function(*arguments)
     return await asyncio.to_thread(function, *arguments)

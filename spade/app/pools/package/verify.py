@@ -20,5 +20,5 @@ def read_actions() -> list[str]:
 
 
 if __name__ == "__main__":
-    REWARD.write_text("0\n")  # if the program fails
+    REWARD.write_text("0\n")  # the reward if the program fails
     REWARD.write_text(f"{int(replay(read_actions()).won)}\n")
