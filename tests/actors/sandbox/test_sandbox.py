@@ -117,7 +117,7 @@ WRONG_RESULTS = [
     ("7, 0.0, False, False, {}", "protocol", "observation"),
     ("'on', 0.0, 1, False, {}", "protocol", "terminated"),
     ("'on', 0.0, False, None, {}", "protocol", "truncated"),
-    ("'on', 0.0, False, False, None", "protocol", "info"),
+    ("'on', 0.0, False, False, []", "protocol", "info"),
     ("'x' * 300_000, 0.0, False, False, {}", "protocol", "262144"),
     ("'on', float('nan'), False, False, {}", "reward", "finite"),
     ("'on', float('-inf'), False, False, {}", "reward", "finite"),
