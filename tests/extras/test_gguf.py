@@ -49,7 +49,7 @@ SCALED = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_p
 REFUSED = {
     "is a gemma3_text": (Gemma3ForCausalLM, Gemma3TextConfig, {"head_dim": 16}, torch.float32),
     "rotary embeddings of the type yarn": (Qwen3ForCausalLM, Qwen3Config, {"rope_parameters": SCALED}, torch.float32),
-    "other log-probabilities": (LlamaForCausalLM, LlamaConfig, {"hidden_act": "gelu"}, torch.float32),
+    "log-probabilities of the file differ": (LlamaForCausalLM, LlamaConfig, {"hidden_act": "gelu"}, torch.float32),
 }
 IDS = torch.arange(60)[None] * 5
 
