@@ -306,7 +306,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
-    """End the windows past their deadline, and open plays again if their lease is lost.
+    """End the windows past their deadline, and reopen the plays that lost their lease.
 
     `live` names the connected holders. It is None if they are unknown.
     """

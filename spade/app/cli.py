@@ -134,7 +134,7 @@ class _RunsByDefault(TyperGroup):
 
 
 def _make_typer(help_text: str, commands: Commands, completion: bool = False) -> typer.Typer:
-    """Make a group of commands. `completion` adds the options that complete commands in a shell."""
+    """Make a group of commands. `completion` adds the options that install completion in a shell."""
     group = typer.Typer(
         cls=_RunsByDefault if "run" in commands else TyperGroup,
         help=help_text,

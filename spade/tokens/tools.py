@@ -43,7 +43,7 @@ class Tools:
         return try_decode(_read, text.encode()) if text else cls()
 
     def structure(self) -> list[Any] | None:
-        """Return the list for the template, or None without tools, as in transformers."""
+        """Return the list with stand-ins, as a template takes it. Without tools, return None, as transformers does."""
         return list(json.loads(self.skeleton)) if self.skeleton else None
 
 

@@ -49,7 +49,7 @@ class ServiceBody:
     """
 
     reset: str
-    """Sets `self.tasks`, a pair (a, b) for each instruction, and `self.right`."""
+    """Sets `self.tasks` (a pair (a, b) for each instruction) and `self.right` (the value to write for each key)."""
 
     message: str
     """The instruction, from a and b."""

@@ -68,7 +68,7 @@ innermost frame in one of these files. So time in other packages, such as torch,
 
 
 def find_part(stack: str) -> str:
-    """Return the part of a stack. A stack is "function (path:line)" from the outermost frame, joined by semicolons."""
+    """Return the part of a stack: its frames as "function (path:line)", from the outermost, joined by semicolons."""
     for frame in reversed(stack.split(";")):
         path = frame.rpartition(" (")[2] if frame.startswith("<module>") else frame.partition(" (")[2]
         matching = [prefix for prefix in PARTS if path.startswith(prefix)]

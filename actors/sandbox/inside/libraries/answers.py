@@ -31,7 +31,7 @@ _ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\degree(?![A-
 
 
 class LateError(BaseException):
-    """The processor time is used up. It is a BaseException, since math_verify catches every Exception."""
+    """Raised when the processor time is used up. A BaseException, because math_verify catches every Exception."""
 
 
 class WrittenQuestionEnv(OneAnswerEnv):

@@ -1,7 +1,8 @@
-"""Read the calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls.
+"""Read the calls of a reference solution: one text with calls, or a list.
 
-An object is one call, such as `{"tool": "find", "arguments": {}}`. `_NAMES` and `_ARGUMENTS` list the keys that it may
-use. Without such a key for the arguments, the first object inside has them. A text has calls in Python's syntax with
+Each entry of a list is a pair (tool, arguments), an object, or a text with calls. An object is one call, such as
+`{"tool": "find", "arguments": {}}`. `_NAMES` and `_ARGUMENTS` list the keys that it may use. Without a key of
+`_ARGUMENTS`, its first value that is an object counts as the arguments. A text has calls in Python's syntax with
 literal arguments, `tool_find(status="new")` or `find(status="new")`.
 """
 
