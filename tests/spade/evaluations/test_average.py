@@ -181,7 +181,7 @@ def test_what_makes_a_figure_misleading_is_said_below_the_table(tmp_path):
     assert (
         format_average_table(average_suites([self_played]))
         .splitlines()[-1]
-        .startswith("note: tau2: the policy played the users")
+        .startswith("note: tau2: the policy also played the users")
     )
 
 
