@@ -247,10 +247,7 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Return the episode return of the moves that contain none of these words, followed by random actions.
-
-        The player goes on at random, because a program could recognise a player that stops.
-        """
+        """Play the moves with none of the words, then random ones: a program could recognise a player that stops."""
         player = follow_moves(drop_words(moves, words), self._domain.guesser(self._rng, self._job.reads, ()))
         return (await self._play(seed, self._job.max_turns, player)).episode_return
 
