@@ -152,7 +152,7 @@ def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
 
 
 def convert_seed(seed: int) -> int:
-    """Convert a client's seed to the range of the bus."""
+    """Map a client's seed into the range of seeds that a message of the bus can hold."""
     return seed % _SEEDS
 
 

@@ -182,7 +182,7 @@ class Pool:
             self.asked_again += 1
             # Before asking a third service, find out which of the lost services have ended.
             if ends + len(lost) >= MOST_ENDS:
-                # A service that never comes back must not delay the other services by the deadline of the whole call.
+                # A service that never comes back must not use up the time of the call before other services are asked.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
                 ends += sum([await self.ended(each, within_s) for each in lost])
                 lost = []

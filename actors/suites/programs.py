@@ -1,4 +1,4 @@
-"""Three-line programs: a subclass of one of the sandbox's own classes, with only literals in its body."""
+"""Short programs: each is a subclass of one of the sandbox's own classes, with only literals in its body."""
 
 import ast
 from typing import Any

@@ -80,7 +80,7 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
 def check_finite(folder: Path, model: PreTrainedModel) -> None:
     """Raise RunError unless every parameter of `model` is finite. folder: the checkpoint's folder or file."""
     for name, value in model.named_parameters():
-        # A NaN makes both bounds NaN; this is much faster than checking each number.
+        # Checking the least and the greatest number is much faster, and suffices: a NaN makes both of them NaN.
         if not all(end.isfinite() for end in value.aminmax()):
             raise RunError(f"{folder}: its tensor {name} holds numbers that are not finite; give a sound checkpoint")
 

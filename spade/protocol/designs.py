@@ -133,7 +133,7 @@ class RejectCandidate(Request[Done], frozen=True):
     """True closes the job as failed."""
 
     shown: tuple[str, ...] = ()
-    """Environments of the memory in the prompt, to vary and to avoid."""
+    """Environments from the memory that the prompt showed, to be varied or avoided."""
 
     setting: Name = ""
     """Setting that the prompt asked for, or ""."""

@@ -130,5 +130,5 @@ def _strftime_now(format: str) -> str:
 
 
 def _tojson(value: object, ensure_ascii: bool = False, **options: Any) -> str:
-    # jinja2's own filter escapes HTML, which no model was trained on.
+    # jinja2's own filter escapes characters for HTML, and no model was trained on text in that form.
     return mark_quoted(json.dumps(value, ensure_ascii=ensure_ascii, **options))

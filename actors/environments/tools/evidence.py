@@ -20,7 +20,7 @@ REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
 READ_CHARACTERS = 65_536
 MOST_LEAVES = 1_000
-"""The largest number of different values that are read in all calls of a solution."""
+"""The largest number of different values that all calls of a solution together may have."""
 _WORD = re.compile(r"[^\W_]{2,}")
 
 _arguments: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])

@@ -1,4 +1,4 @@
-"""The prompts of tool use for instruct models, assembled from the fixed parts."""
+"""The prompts of tool use for instruct models, assembled from the parts in `rules.py`."""
 
 from collections.abc import Sequence
 

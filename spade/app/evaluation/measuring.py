@@ -190,7 +190,7 @@ def find_suites(names: str) -> list[Suite]:
 
 
 def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
-    """Parse the files of `--data NAME=FILE`, by suite. Raises ConfigError."""
+    """Parse the options `--data NAME=FILE`. Return the files by the name of the suite. Raises ConfigError."""
     files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")

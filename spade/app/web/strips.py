@@ -58,7 +58,7 @@ class Strip(NamedTuple):
 
 
 def make_strip(trajectory: Trajectory, decode: Decode) -> Strip:
-    """Return the turns of a trajectory with at most MOST_TOKENS sampled tokens."""
+    """Return the turns of a trajectory, with only its first MOST_TOKENS sampled tokens."""
     versions = sorted({version for version, _ in trajectory.versions})
     hues = {version: place % HUES for place, version in enumerate(versions)}
     by_token = [version for version, count in trajectory.versions for _ in range(count)]
