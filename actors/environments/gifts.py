@@ -25,8 +25,7 @@ _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 MOST_FORMED = 256
 """The largest number of actions of one form that a player can be expected to try."""
 
-
-Form = tuple[str, ...]
+ActionForm = tuple[str, ...]
 """The words of an action, with "#" for each number and "*" for each short word."""
 
 Said = TypeVar("Said", str, Move)
@@ -97,7 +96,7 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
     return [word for word in words if word not in told]
 
 
-def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[str]]]) -> bool:
+def _has_listed_form(action: str | Move, listed: Iterable[tuple[ActionForm, Sequence[str]]]) -> bool:
     """Return True if a player can derive an action from the form of listed actions.
 
     `listed` has the form and the parts of each listed action. For example, `pour 3 to 1` follows from `pour 1 to 3`.
@@ -122,7 +121,7 @@ def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[s
     return count <= MOST_FORMED
 
 
-def _read_form(action: str) -> tuple[Form, tuple[str, ...]]:
+def _read_form(action: str) -> tuple[ActionForm, tuple[str, ...]]:
     """Return the form and the parts of an action."""
     parts = tuple(_PART.findall(normalise_visible(read_typed_action(action))))
     form = ("#" if part[-1].isdigit() else "*" if len(part) < LEAST else part for part in parts)

@@ -74,7 +74,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    # A pool's program has no designer to reward. `lost` and `unaided` only check the reward, so they stay empty.
+    # `lost` and `unaided` only check a designer's reward. Nobody designed a pool's program, so they stay empty.
     most = 0 if environment.program else state.config.audit.solutions
 
     def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """Find a run directory, or else a model. Raises ConfigError if it is neither, RunError for links or names."""
+        """Find a run directory, or else a model. Raises ConfigError for neither, RunError for links and bad paths."""
         run = RunDir(Path(model))
         if run.exists:
             run.refuse_links()

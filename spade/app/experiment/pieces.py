@@ -1,7 +1,7 @@
 """One run of an experiment, from its pool to its results, by commands of `spade`.
 
-If a command is repeated, it resumes its earlier work. The commands end with this process, also if it is killed. They
-may still drain then, which keeps the run's folder locked. Their end is awaited before the command is repeated.
+If a command is repeated, it resumes its earlier work. The commands drain and end with this process, also if it is
+killed. Until then they keep the run's folder locked, so the next experiment stops them before it repeats a command.
 """
 
 import os
@@ -154,7 +154,7 @@ def _make_set_options(settings: Sequence[str]) -> list[str]:
 
 
 async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
-    """Stop processes that a killed command left running."""
+    """Stop the processes of an earlier experiment, and wait for their end."""
     run, pool = place.run(piece), place.pool(piece)
     evaluating = run.path / "evaluations" / "processes"
     folders = [run.path, pool / MADE, *(evaluating / name for name in list_folder(evaluating))]
@@ -181,8 +181,12 @@ async def _run_spade(words: Sequence[str], log: Path) -> None:
             raise
         done = await trio.run_process(
             [*_SPADE, *words],
-            stdin=lifeline, stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain,
-        )  # fmt: skip
+            stdin=lifeline,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=False,
+            deliver_cancel=_drain,
+        )
     if done.returncode:
         ended = "failed" if done.returncode > 0 else f"was killed by signal {-done.returncode}"
         raise RunError(f"`spade {words[0]}` {ended}: {as_line(_read_last_line(log), 300)} ({log} has more)")

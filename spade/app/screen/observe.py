@@ -165,7 +165,7 @@ def explain(status: Status) -> list[str]:
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     holders = [wait.holder for wait in find_root_causes(status.waits)]
-    last = f"in the end, they wait for {', '.join(holders)}" if holders else "the waits form a circle"
+    cause = f"in the end, they wait for {', '.join(holders)}" if holders else "the waits form a circle"
     return [
         *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,
@@ -174,7 +174,7 @@ def explain(status: Status) -> list[str]:
         *ill,
         *describe_unforeseen(status),
         *describe_all(status.waits, status.processes),
-        *([last] if status.waits else []),
+        *([cause] if status.waits else []),
     ]
 
 
