@@ -94,7 +94,7 @@ class MicroBatch:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedStep:
     """The work of one learner step."""
 
     micro: tuple[MicroBatch, ...]
@@ -118,7 +118,7 @@ class Prepared:
 
 def prepare(
     groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float, ranks: int = 1, share: bool = True
-) -> Prepared:
+) -> PreparedStep:
     """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`). A longer sequence goes alone.
 
     Sequences are in lexicographic order, and equal sequences keep their order. With several `ranks` the micro-batches
@@ -133,7 +133,7 @@ def prepare(
     lengths = np.array([len(row.read) for row in rows])
     shared = count_shared([row.read for row in rows]) if share else np.zeros_like(lengths)
     limit = find_even_limit(lengths, shared, microbatch_tokens, ranks) if ranks > 1 else microbatch_tokens
-    return Prepared(
+    return PreparedStep(
         micro=tuple(_pack(rows[part], shared[part]) for part in cut(lengths, shared, limit)),
         trained_tokens=sum(len(row.trained) for row in rows),
         read_tokens=int(lengths.sum()),

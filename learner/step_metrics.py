@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from learner.batch import MicroBatch, Prepared
+from learner.batch import MicroBatch, PreparedStep
 from learner.loss import Losses, compute_denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
@@ -106,7 +106,7 @@ class Totals:
                     add = _log_add if name in ("log_w", "log_w2") else operator.add
                     setattr(self, name, add(mine, next(rest)))
 
-    def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
+    def metrics(self, work: PreparedStep, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
         """Return means over tokens. A role's loss is the mean over the role's tokens, or 0 if the batch lacks the role.
 
         The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.

@@ -103,7 +103,7 @@ class Writer:
             await self.settle()
 
     async def keep_policy(self) -> None:
-        """Keep the policy that is due and not yet kept, if any.
+        """Keep the pending policy, if there is one.
 
         A run that resumes from a later checkpoint would never make this policy again.
         """

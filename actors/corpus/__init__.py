@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.corpus.documents import Corpus, HeldCorpus, make, read_line
+from actors.corpus.documents import Corpus, InMemoryCorpus, make, read_line
 from actors.corpus.indexed import IndexedCorpus
 from actors.corpus.settings import compute_digest, read_settings
 from actors.corpus.sources import read_rows
@@ -74,10 +74,10 @@ def find_built_path(name: str) -> Path:
 
 def _load(path: str, domain: DomainName) -> Corpus:
     if path == "none":
-        return HeldCorpus(())
+        return InMemoryCorpus(())
     if path == "builtin":
         shipped = Path(__file__).parent / DOMAINS[domain].documents
-        return HeldCorpus(read_line(line, 0) for line in shipped.read_bytes().splitlines())
+        return InMemoryCorpus(read_line(line, 0) for line in shipped.read_bytes().splitlines())
     file = Path(path)
     return _hold_documents(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
 
@@ -98,7 +98,7 @@ def _hold_documents(path: Path) -> Corpus:
             raise RunError(f"{row.where}: {error}") from None
     if not documents:
         raise RunError(f"{path} holds no document")
-    return HeldCorpus(documents)
+    return InMemoryCorpus(documents)
 
 
 def _suggest_remedy(path: str) -> str:

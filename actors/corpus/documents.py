@@ -118,7 +118,7 @@ class Corpus(Sequence[Document]):
         """Return the document at a place from 0."""
 
 
-class HeldCorpus(Corpus):
+class InMemoryCorpus(Corpus):
     """A small corpus, held in memory."""
 
     def __init__(self, documents: Iterable[Document]) -> None:

@@ -14,7 +14,7 @@ from actors.engines.service.request_queue import RequestQueue
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.fetch import WeightsCache
 from actors.engines.weights.follower import Follower
-from actors.engines.weights.swap import Swapped, compare, compute_tolerance
+from actors.engines.weights.swap import CheckedWeights, compare, compute_tolerance
 from spade.config import Config
 from spade.config import Engine as Settings
 from spade.disk import hold
@@ -46,7 +46,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
                 await RequestQueue(server, replay, engine, config, Follower(replay, cache, swapped)).run()
 
 
-def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
+def _load(config: Config, weights: Weights) -> tuple[Engine, CheckedWeights]:
     folder = Path(weights.path)
     try:
         held = hold(folder / PARAMETERS)
@@ -55,13 +55,14 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
     with held:
         expected = canary.read(folder)
         engine = open_engine(weights, config.engine, config.model.dtype)
-    return engine, Swapped(weights, compare(engine, weights, expected, compute_tolerance(config)))
+    return engine, CheckedWeights(weights, compare(engine, weights, expected, compute_tolerance(config)))
 
 
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
     """Open an engine of `settings.kind` that serves `weights`.
 
-    The engine computes in `dtype`, unless `settings.arithmetic` names another type. An empty digest is not checked.
+    The engine computes in `dtype`, unless `settings.arithmetic` names another type. Weights with an empty digest are
+    not checked.
     Raises WeightsError if the weights are unfit, ConfigError or RunError if the model cannot run here.
     """
     match settings.kind:

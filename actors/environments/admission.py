@@ -7,7 +7,7 @@ from actors.environments.domains import DOMAINS
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
-from actors.sandbox.wire import Loaded, LoadProgram, Step
+from actors.sandbox.wire import LoadProgram, LoadReply, Step
 from spade.codec import compute_program_digest
 from spade.config import PATIENCE, DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
@@ -81,4 +81,4 @@ async def find_domain(sandbox: Sandbox, source: str, limits: Limits) -> DomainNa
         process.kill()
     if isinstance(loaded, Faulted) and not loaded.environment_fault:
         raise RunError(f"the sandbox failed: {loaded.detail}")
-    return loaded.domain if isinstance(loaded, Loaded) else None
+    return loaded.domain if isinstance(loaded, LoadReply) else None

@@ -20,16 +20,16 @@ from typing import TypeVar
 
 import trio
 
-from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, drop_words, find_stated_words, find_unseen_words, heard
+from actors.environments.domains import DOMAINS, ResponseBody
+from actors.environments.gifts import PlayerView, drop_words, find_stated_words, find_unseen_words, heard
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
-from actors.sandbox.wire import Solve, Solved, Step
+from actors.sandbox.wire import SolutionReply, Solve, Step
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Conversation, Move, Player, play_conversation
-from actors.text.leaks import NUMBER, Told
+from actors.text.leaks import NUMBER, SearchableText
 from spade.codec import answer_digest
 from spade.config import DomainName
 from spade.errors import RunError
@@ -88,12 +88,12 @@ class Auditor:
         self._job = job
         self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
-        self._hint = Told(job.hint)
-        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of recorded plays, by seed and play
+        self._hint = SearchableText(job.hint)
+        self._sent: dict[tuple[int, str], ResponseBody] = {}  # the moves of recorded plays, by seed and play
         self._returns: dict[str, float] = {}  # the returns of recorded plays, by play
         self._opened = 0
         self._answering_s = 0.0
-        self._heard: defaultdict[int, list[Hearing[Move]]] = defaultdict(list)
+        self._heard: defaultdict[int, list[PlayerView[Move]]] = defaultdict(list)
 
     async def run(self) -> None:
         """Repeat the recorded plays, then run the other checks.
@@ -174,7 +174,7 @@ class Auditor:
         played = await self._play(seed, self._job.max_turns, anything)
         return is_won(played.episode_return, self._job.win_return)
 
-    def _collect_sent_elsewhere(self, seed: int) -> Sent:
+    def _collect_sent_elsewhere(self, seed: int) -> ResponseBody:
         """Return the moves of agents on other instances. Moves on this instance might be its solution."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
@@ -238,7 +238,7 @@ class Auditor:
             raise UndecidedError(ours=True) from None
         finally:
             self._answering_s += trials.counted_s
-        return self._domain.solution(solved, job.reads) if isinstance(solved, Solved) else []
+        return self._domain.solution(solved, job.reads) if isinstance(solved, SolutionReply) else []
 
     async def _check_wins(self, seed: int, moves: Iterable[Move]) -> bool:
         return is_won(await self._find_return(seed, moves), self._job.win_return)
@@ -330,7 +330,7 @@ class Auditor:
 
         async def act(seen: Observed) -> Move | None:
             observations.append(heard(seen))
-            heard_so_far = [Hearing([*said, Move("")], observations)]
+            heard_so_far = [PlayerView([*said, Move("")], observations)]
             if set(words) & set(await trio.to_thread.run_sync(find_unseen_words, moves, heard_so_far)):
                 said.append(policy(seen))
                 return said[-1]
@@ -358,7 +358,7 @@ class Auditor:
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
         if self._job.hint:
-            self._heard[seed].append(Hearing(played.actions, list(map(heard, played.observed))))
+            self._heard[seed].append(PlayerView(played.actions, list(map(heard, played.observed))))
         return played
 
 

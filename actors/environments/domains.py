@@ -11,7 +11,7 @@ from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
-from actors.sandbox.wire import Solved
+from actors.sandbox.wire import SolutionReply
 from actors.text.actions import format_action, read_typed_action, strip_action
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
@@ -20,11 +20,11 @@ from spade.protocol import Form, Observed, ToolCall
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """Make the admission of a program from its source, the key of its secret seeds, and the settings."""
-Solving = Callable[[Solved, Form], list[Move] | None]
+Solving = Callable[[SolutionReply, Form], list[Move] | None]
 """Return the moves of a solution, in the form that the program reads; None if the solution lists no actions."""
-Sent = Sequence[tuple[Move, bool]]
+ResponseBody = Sequence[tuple[Move, bool]]
 """Moves of agents, each with True if the observation before the move did not offer its action."""
-Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
+Guessing = Callable[[random.Random, Form, ResponseBody], Policy[Move]]
 """Make a player for one play. It makes random moves, in the form that the program reads, and sometimes a move that an
 agent sent."""
 
@@ -41,7 +41,7 @@ class DomainAdmission:
     """Turns a solution into moves."""
 
 
-def _make_game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
+def _make_game_guesser(rng: random.Random, reads: Form, agents: ResponseBody) -> Policy[Move]:
     actions = [(read_typed_action(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
     known, missed = [action for action, _ in actions], [action for action, is_missed in actions if is_missed]
 
@@ -51,17 +51,17 @@ def _make_game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[
     return act
 
 
-def _make_tool_guesser(rng: random.Random, _: Form, agents: Sent) -> Policy[Move]:
+def _make_tool_guesser(rng: random.Random, _: Form, agents: ResponseBody) -> Policy[Move]:
     return RandomCaller(rng, [move for move, _ in agents]).act
 
 
-def _read_game_solution(solved: Solved, reads: Form) -> list[Move] | None:
+def _read_game_solution(solved: SolutionReply, reads: Form) -> list[Move] | None:
     if solved.actions is None:
         return None
     return [Move(format_action(strip_action(action), reads)) for action in solved.actions]
 
 
-def _read_tool_solution(solved: Solved, _: Form) -> list[Move] | None:
+def _read_tool_solution(solved: SolutionReply, _: Form) -> list[Move] | None:
     calls = [Move("", (ToolCall(name, arguments),)) for name, arguments in solved.calls]
     return [*calls, DONE] if calls else None
 

@@ -14,7 +14,7 @@ from actors.environments.probes import NOTHING, Transcript, has_heeded
 from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, make_policy
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
-from actors.sandbox.wire import Solve, Solved, Step
+from actors.sandbox.wire import SolutionReply, Solve, Step
 from actors.text.actions import find_boxed, format_action, strip_action
 from spade.config import PATIENCE, Play
 from spade.config import Sandbox as Limits
@@ -112,7 +112,7 @@ class FormProbing(Probing[str]):
         """
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
-        if not isinstance(solved, Solved) or solved.actions is None:
+        if not isinstance(solved, SolutionReply) or solved.actions is None:
             return None
         return [strip_action(action) for action in solved.actions]
 

@@ -21,7 +21,7 @@ from msgspec import structs
 
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
-    Hearing,
+    PlayerView,
     drop_words,
     find_common_sequence,
     find_solving_words,
@@ -173,10 +173,10 @@ class GameAdmission(Admission[str]):
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
-        own, others = list[Hearing[str]](), list[Hearing[str]]()
+        own, others = list[PlayerView[str]](), list[PlayerView[str]]()
         for play in self.form.transcripts:
             if play.seed == seed:
-                heard = Hearing(play.actions, [answer.observation for answer in play.answers])
+                heard = PlayerView(play.actions, [answer.observation for answer in play.answers])
                 # In a thread, since long observations take time.
                 findable = await trio.to_thread.run_sync(keep_findable, heard, sent)
                 (own if play.actions == sent else others).append(findable)

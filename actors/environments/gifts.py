@@ -11,7 +11,7 @@ from actors.environments.offers import read_offer
 from actors.environments.tools.evidence import READ_CHARACTERS, collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
+from actors.text.leaks import LEAST, THOUSANDS, SearchableText, normalise_visible
 from spade.protocol import Observed
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
@@ -28,13 +28,13 @@ MOST_FORMED = 256
 ActionForm = tuple[str, ...]
 """The words of an action, with "#" for each number and "*" for each short word."""
 
-Said = TypeVar("Said", str, Move)
+Acted = TypeVar("Acted", str, Move)
 
 
-class Hearing(NamedTuple, Generic[Said]):
+class PlayerView(NamedTuple, Generic[Acted]):
     """One play, as its player acted and read."""
 
-    actions: Sequence[Said]
+    actions: Sequence[Acted]
     """The actions of the play, or its moves."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
@@ -49,19 +49,19 @@ def heard(seen: Observed) -> str:
     return "\n".join(texts)[:READ_CHARACTERS]
 
 
-def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
+def keep_findable(play: PlayerView[Acted], moves: Sequence[Acted]) -> PlayerView[Acted]:
     """Return the beginning of a play, up to its first action with a word that only the author of `moves` can know.
 
     Such an action is not offered, and no observation before it states this word of the moves. So no player sees the
     program's answer to it.
     """
-    told, secret = list[Told](), {word for move in moves for word in _split_words(move)}
+    told, secret = list[SearchableText](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
-        told.append(Told(observation[:READ_CHARACTERS]))
+        told.append(SearchableText(observation[:READ_CHARACTERS]))
         sought = secret.intersection(_split_words(action))
         unknown = any(not any(text.states(word) for text in told) for word in sought)
         if unknown and not _is_offered(action, observation):
-            return Hearing(play.actions[: turn + 1], play.observations[: turn + 1])
+            return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
 
 
@@ -80,7 +80,7 @@ def _is_offered(action: str | Move, observation: str) -> bool:
     return read_offer(observation).has(read_typed_action(action))
 
 
-def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:
+def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted]]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     A secret may be cut into pieces, so several shorter words in a row count as one word. In a call, each value counts
@@ -128,28 +128,28 @@ def _read_form(action: str) -> tuple[ActionForm, tuple[str, ...]]:
     return tuple(form), parts
 
 
-def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:
+def find_tellings(words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> dict[str, Sequence[Acted]]:
     """For each word that an observation states, find the fewest actions before such an observation.
 
     An observation after an action with the word may be an echo, so it does not count. The last observation comes too
     late.
     """
-    words, found = list(words), dict[str, Sequence[Said]]()
+    words, found = list(words), dict[str, Sequence[Acted]]()
     for play in plays:
         said = set[str]()
         for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
             left = [word for word in words if word not in said and not (word in found and len(found[word]) <= turn)]
             if not left:
                 break
-            told = Told(observation[:READ_CHARACTERS])
+            told = SearchableText(observation[:READ_CHARACTERS])
             found |= {word: play.actions[:turn] for word in left if told.states(word)}
             said.update(_split_action(action))
     return found
 
 
 def find_stated_words(
-    hint: Told, moves: Sequence[Said], plays: Sequence[Hearing[Said]]
-) -> tuple[list[str], dict[str, Sequence[Said]]]:
+    hint: SearchableText, moves: Sequence[Acted], plays: Sequence[PlayerView[Acted]]
+) -> tuple[list[str], dict[str, Sequence[Acted]]]:
     """Return the words of the moves that the hint states and that the play of these moves does not show in time.
 
     For each of these words that another play shows, also return the fewest actions after which a play shows it.
@@ -164,7 +164,7 @@ def find_stated_words(
     return words, find_tellings(words, findable)
 
 
-def _drop_submissions(moves: Sequence[Said]) -> Sequence[Said]:
+def _drop_submissions(moves: Sequence[Acted]) -> Sequence[Acted]:
     """Leave out the answers `done` of a play with calls, since every player is told to give them."""
     if not any(isinstance(move, Move) and move.calls for move in moves):
         return moves
@@ -200,7 +200,7 @@ def _split_action(action: str | Move) -> list[str]:
     return pieces
 
 
-def drop_words(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
+def drop_words(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
     """Return the actions that contain none of the words."""
     return [action for action in actions if not set(_split_action(action)) & set(words)]
 

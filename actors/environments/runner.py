@@ -35,7 +35,7 @@ from spade.protocol import (
     StepEpisode,
     Validate,
 )
-from spade.transport import Client, Incoming, Server
+from spade.transport import Client, IncomingRequest, Server
 
 OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
@@ -46,7 +46,7 @@ AUDIT_WAIT_S = 30.0
 log = logging.getLogger(__name__)
 
 
-class Tenant:
+class PeerEpisode:
     """An episode of a peer: its first answer, and the time of its opening or last step."""
 
     def __init__(self, owner: Hello) -> None:
@@ -71,7 +71,7 @@ class Runner:
         # An agent waits for a fetch no longer than a call's deadline, so a later program is useless.
         self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
-        self._tenants: dict[str, Tenant] = {}
+        self._tenants: dict[str, PeerEpisode] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
         self._faults = RequestFaults()
         # A request holds a place from its arrival to its reply. Further requests wait at the peers.
@@ -87,13 +87,13 @@ class Runner:
                 await self._places.acquire()
                 nursery.start_soon(self._serve, await self._server.receive())
 
-    async def _serve(self, incoming: Incoming) -> None:
+    async def _serve(self, incoming: IncomingRequest) -> None:
         try:
             await self._server.reply(incoming, await self._answer_surely(incoming))
         finally:
             self._places.release()
 
-    async def _answer_surely(self, incoming: Incoming) -> Response:
+    async def _answer_surely(self, incoming: IncomingRequest) -> Response:
         """Answer a request. An unforeseen error becomes a refusal, so that only this request fails."""
         try:
             return await self._answer(incoming)
@@ -105,7 +105,7 @@ class Runner:
                     self._evict(_add_owner(incoming.hello, request).episode)
             return self._faults.refusal(incoming.message, error)
 
-    async def _answer(self, incoming: Incoming) -> Response:
+    async def _answer(self, incoming: IncomingRequest) -> Response:
         owner = incoming.hello
         match incoming.message:
             case OpenEpisode() as request:
@@ -130,7 +130,7 @@ class Runner:
         if tenant is None:
             if self._is_full():
                 return self._refuse_overload()
-            tenant = self._tenants[request.episode] = Tenant(owner)
+            tenant = self._tenants[request.episode] = PeerEpisode(owner)
         async with tenant.lock:
             if tenant.first is None:
                 program = await self._programs.get(request.program)

@@ -10,7 +10,7 @@ from actors.environments.probes import Action, Transcript
 from actors.sandbox import Sandbox
 from actors.sandbox.host import check_answer
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
+from actors.sandbox.wire import Act, LoadProgram, LoadReply, Request, Reset, Step
 from actors.text.conversation import play_conversation
 from spade.config import DOMAINS, DomainName, Play
 from spade.config import Sandbox as Limits
@@ -74,8 +74,8 @@ class Trials(Generic[Action]):
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
-            self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
-            if isinstance(loaded, Loaded) and loaded.domain != self.domain:
+            self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, LoadReply) else ("", ())
+            if isinstance(loaded, LoadReply) and loaded.domain != self.domain:
                 base = DOMAINS[loaded.domain].base
                 extends = f"extends {base}" if base else f"does not extend {DOMAINS[self.domain].base}"
                 raise RejectedError(f"its class {extends}, but a program of the domain {self.domain} is wanted")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.gateway.chats import Spoken, format_arguments
+from actors.gateway.chats import ChatReply, format_arguments
 from actors.gateway.errors import AskError
 from spade.codec import unpack_floats, unpack_ids
 from spade.protocol import DIGEST_BYTES, Generated
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
-class Heading(NamedTuple):
+class AnswerHeader(NamedTuple):
     """The common fields in all parts of one answer."""
 
     id: str
@@ -27,7 +27,7 @@ class Heading(NamedTuple):
     """Seconds since 1970."""
 
     @classmethod
-    def new(cls, prefix: str, kind: str, model: str, created: float) -> "Heading":
+    def new(cls, prefix: str, kind: str, model: str, created: float) -> "AnswerHeader":
         """Return the fields that all parts of a new answer share."""
         return cls(f"{prefix}-{secrets.token_hex(12)}", kind, model, int(created))
 
@@ -55,7 +55,7 @@ def count_usage(prompt: int, answers: Sequence[Generated]) -> Json:
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
-def make_chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | None) -> Json:
+def make_chat_choice(index: int, said: ChatReply, answer: Generated, logprobs: Json | None) -> Json:
     """Return a choice of a chat."""
     message: Json = {"role": "assistant", "content": said.content, "refusal": None}
     if said.thought is not None:
@@ -97,7 +97,7 @@ def list_completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Se
     return {"tokens": tokens, "token_logprobs": floats, "top_logprobs": None, "text_offset": compute_offsets(pieces)}
 
 
-def stream_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
+def stream_chat(heading: AnswerHeader, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
     """Yield the chunks of a chat. Each choice comes in one piece, because engines do not stream."""
     chunk = heading._replace(kind="chat.completion.chunk")
     none = {} if used is None else {"usage": None}
@@ -114,7 +114,9 @@ def stream_chat(heading: Heading, weights: str, choices: Sequence[Json], used: J
         yield chunk.body(weights, choices=[], usage=used)
 
 
-def stream_completion(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
+def stream_completion(
+    heading: AnswerHeader, weights: str, choices: Sequence[Json], used: Json | None
+) -> Iterator[Json]:
     """Yield the chunks of completions, one for each choice."""
     none = {} if used is None else {"usage": None}
     for choice in choices:

@@ -75,7 +75,7 @@ class CalledFunction(msgspec.Struct):
     arguments: str | dict[str, Any] = ""
 
 
-class Called(msgspec.Struct):
+class MessageCall(msgspec.Struct):
     """A call that an assistant's message made."""
 
     function: CalledFunction
@@ -87,7 +87,7 @@ class ChatMessageIn(msgspec.Struct):
 
     role: str
     content: str | list[dict[str, Any]] | None = None
-    tool_calls: Annotated[list[Called], Meta(max_length=MOST_TOOLS)] | None = None
+    tool_calls: Annotated[list[MessageCall], Meta(max_length=MOST_TOOLS)] | None = None
     reasoning_content: str | None = None
     tool_call_id: str | None = None
     name: str | None = None

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.gateway.bodies import Called, ChatBody, ChatMessageIn, ClientTool
+from actors.gateway.bodies import ChatBody, ChatMessageIn, ClientTool, MessageCall
 from actors.gateway.errors import make_bad_request_error
 from actors.text.toolcalls import Call, Dialect, Schemas
 from actors.text.toolcalls.schema import read_properties
@@ -18,7 +18,7 @@ _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant"
 _SHOWN = 60
 
 
-class Spoken(NamedTuple):
+class ChatReply(NamedTuple):
     """An answer as a message."""
 
     content: str
@@ -46,14 +46,14 @@ def collect_schemas(offered: Sequence[ClientTool]) -> Schemas:
     return {tool.function.name: read_properties(tool.function.parameters) for tool in offered}
 
 
-def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Spoken:
+def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> ChatReply:
     """Parse an answer. With a dialect, its calls are parsed. Calls that cannot be parsed stay text.
 
     `opened`: the prompt begins the answer's thought.
     """
     thought, content = _split_thought(text, opened)
     if dialect is None:
-        return Spoken(content, (), thought)
+        return ChatReply(content, (), thought)
     read = dialect.read(content, known)
     calls, kept, end = list[Call](), list[str](), len(content)
     for block, (begin, behind) in zip(read.blocks, read.places, strict=True):
@@ -63,8 +63,8 @@ def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schema
         elif begin > end:
             kept.append(content[begin:behind])
     if not calls:
-        return Spoken(content, (), thought)
-    return Spoken("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
+        return ChatReply(content, (), thought)
+    return ChatReply("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
 
 
 def cut_at_stops(text: str, stops: Sequence[str]) -> str:
@@ -122,7 +122,7 @@ def _read_text(place: str, content: str | list[dict[str, Any]] | None) -> str:
     return "".join(texts)
 
 
-def _convert_call(place: str, call: Called) -> dict[str, Any]:
+def _convert_call(place: str, call: MessageCall) -> dict[str, Any]:
     """Return a call in the form of templates, with its arguments as an object. Raises AskError."""
     arguments = call.function.arguments
     if isinstance(arguments, str):

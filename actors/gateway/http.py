@@ -11,7 +11,7 @@ import trio
 
 from actors.gateway.answers import make_error_body
 from actors.gateway.errors import LATER_S, AskError
-from actors.gateway.routes import JSON, Routes, Sent, as_json
+from actors.gateway.routes import JSON, ResponseBody, Routes, as_json
 from actors.links.faults import RequestFaults
 from spade.config import is_loopback
 from spade.errors import unwrap_errors
@@ -45,9 +45,9 @@ class Application:
         self._key = key.encode()
         self._faults = faults
         self._held = 0
-        self._get: Mapping[str, Callable[[], Sent]] = {"/v1/models": routes.models, "/health": routes.health}
+        self._get: Mapping[str, Callable[[], ResponseBody]] = {"/v1/models": routes.models, "/health": routes.health}
         self._model = routes.model
-        self._post: Mapping[str, Callable[[bytes], Awaitable[Sent]]] = {
+        self._post: Mapping[str, Callable[[bytes], Awaitable[ResponseBody]]] = {
             "/v1/chat/completions": routes.chat,
             "/v1/completions": routes.completions,
         }
@@ -76,7 +76,7 @@ class Application:
         await send({"type": "http.response.start", "status": int(status), "headers": list(headers.items())})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], receive: Receive) -> Sent:
+    async def _answer(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], receive: Receive) -> ResponseBody:
         """Answer a request. Raises AskError, or GoneError if the client hung up."""
         method, path = scope["method"], scope["path"].rstrip("/")
         self._admit(headers, path)
@@ -157,9 +157,11 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, held: Cal
     raise AskError(408, f"the body did not come within {BODY_S:g} s")
 
 
-async def _run_unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
+async def _run_unless_gone(
+    receive: Receive, route: Callable[[bytes], Awaitable[ResponseBody]], data: bytes
+) -> ResponseBody:
     """Return the route's answer. If the client hangs up first, cancels the work and raises GoneError."""
-    answer: Sent | None = None
+    answer: ResponseBody | None = None
     async with unwrap_errors(trio.open_nursery()) as nursery:
 
         async def watch() -> None:

@@ -8,9 +8,9 @@ import trio
 
 from actors.gateway.http import Application
 from actors.gateway.listening import listen, serve_clients
-from actors.gateway.routes import Routes, Served
+from actors.gateway.routes import Routes, ServedModel
 from actors.gateway.sampler import Sampler
-from actors.links.connected import Connected, attend
+from actors.links.connected import ActorConnections, attend
 from actors.links.faults import RequestFaults
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.config import Config
@@ -23,14 +23,14 @@ from spade.tokens import Tokenizer
 log = logging.getLogger(__name__)
 
 
-def describe_served(config: Config) -> Served:
+def describe_served(config: Config) -> ServedModel:
     """Return the model as clients know it. Raises RunError without a usable chat template."""
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     name = config.serve.name or config.model.path
     try:
-        return Served(name, tokenizer, find_dialect(tokenizer, DIALECTS, name), "")
+        return ServedModel(name, tokenizer, find_dialect(tokenizer, DIALECTS, name), "")
     except RunError as error:
-        return Served(name, tokenizer, None, str(error))
+        return ServedModel(name, tokenizer, None, str(error))
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     for listener in listeners:
         log.info("listening at %s", listener.socket.getsockname()[:2])
 
-    async def work(connected: Connected) -> None:
+    async def work(connected: ActorConnections) -> None:
         faults = RequestFaults()
         app = Application(Routes(model, Sampler(connected)), key, faults)
         connected.gauges["request_faults"] = 0
@@ -52,7 +52,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     await attend(launch, config, ("engine",), config.bus.call_deadline_s, ready, work)
 
 
-async def _count(connected: Connected, faults: RequestFaults) -> None:
+async def _count(connected: ActorConnections, faults: RequestFaults) -> None:
     while True:
         await trio.sleep(connected.config.bus.heartbeat_s)
         connected.gauges["request_faults"] = faults.total

@@ -33,14 +33,14 @@ _SHOWN = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
-class Sent(NamedTuple):
+class ResponseBody(NamedTuple):
     """The body of an answer, and its media type."""
 
     body: bytes
     kind: str = JSON
 
 
-class Served(NamedTuple):
+class ServedModel(NamedTuple):
     """The model as clients know it."""
 
     name: str
@@ -64,7 +64,7 @@ class CompletionPrompt(NamedTuple):
 class Routes:
     """The API of one model."""
 
-    def __init__(self, served: Served, sampler: Sampler) -> None:
+    def __init__(self, served: ServedModel, sampler: Sampler) -> None:
         self._served = served
         self._tokenizer = served.tokenizer
         self._sampler = sampler
@@ -72,11 +72,11 @@ class Routes:
         self._reading = trio.CapacityLimiter(_LONG_AT_ONCE)
         self._logged: set[str] = set()
 
-    def models(self) -> Sent:
+    def models(self) -> ResponseBody:
         """List the one model that is served."""
         return as_json({"object": "list", "data": [self._describe_model()]})
 
-    def model(self, name: str) -> Sent:
+    def model(self, name: str) -> ResponseBody:
         """Describe the model of this name. Raises AskError if another one is served."""
         self._check_name(name)
         return as_json(self._describe_model())
@@ -94,13 +94,13 @@ class Routes:
             told = as_line(name, _SHOWN)
             raise AskError(404, f"no model {told!r} here; there is {self._served.name}", "model", "model_not_found")
 
-    def health(self) -> Sent:
+    def health(self) -> ResponseBody:
         """Report health. Raises AskError while no engine answers."""
         if not self._sampler.answering:
             raise AskError(503, "no engine answers")
-        return Sent(b"{}")
+        return ResponseBody(b"{}")
 
-    async def chat(self, data: bytes) -> Sent:
+    async def chat(self, data: bytes) -> ResponseBody:
         """Answer a chat. Raises AskError."""
         body, offered, prompt = await self._run_aside(len(data), lambda: self._read_chat(data))
         most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
@@ -108,21 +108,21 @@ class Routes:
         choices = [
             self._make_chat_choice(index, body, offered, prompt.opens, answer) for index, answer in enumerate(drawn)
         ]
-        heading = answers.Heading.new("chatcmpl", "chat.completion", self._served.name, time.time())
+        heading = answers.AnswerHeader.new("chatcmpl", "chat.completion", self._served.name, time.time())
         used, weights = answers.count_usage(len(prompt.ids), drawn), answers.format_weights(drawn)
         if body.stream:
             chunks = answers.stream_chat(heading, weights, choices, used if body.usage_streamed else None)
-            return Sent(answers.format_events(chunks), EVENTS)
+            return ResponseBody(answers.format_events(chunks), EVENTS)
         return as_json(heading.body(weights, choices=choices, usage=used))
 
-    async def completions(self, data: bytes) -> Sent:
+    async def completions(self, data: bytes) -> ResponseBody:
         """Complete texts, or lists of token ids. Raises AskError."""
         body, prompts = await self._run_aside(len(data), lambda: self._read_completion(data))
         most = _DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
         drawn = await self._sampler.draw([self._draw(body, prompt.ids, most, prompt.place) for prompt in prompts])
         every = [(prompt, answer) for prompt, found in zip(prompts, drawn, strict=True) for answer in found]
         choices = [self._make_completion(index, body, prompt, answer) for index, (prompt, answer) in enumerate(every)]
-        heading = answers.Heading.new("cmpl", "text_completion", self._served.name, time.time())
+        heading = answers.AnswerHeader.new("cmpl", "text_completion", self._served.name, time.time())
         sampled = [answer for _, answer in every]
         used, weights = (
             answers.count_usage(sum(len(each.ids) for each in prompts), sampled),
@@ -130,7 +130,7 @@ class Routes:
         )
         if body.stream:
             chunks = answers.stream_completion(heading, weights, choices, used if body.usage_streamed else None)
-            return Sent(answers.format_events(chunks), EVENTS)
+            return ResponseBody(answers.format_events(chunks), EVENTS)
         return as_json(heading.body(weights, choices=choices, usage=used))
 
     def _read_chat(self, data: bytes) -> tuple[ChatBody, list[ClientTool], ChatPrompt]:
@@ -239,6 +239,6 @@ class Routes:
         return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work, limiter=self._reading)
 
 
-def as_json(body: answers.Json) -> Sent:
+def as_json(body: answers.Json) -> ResponseBody:
     """Return an answer of JSON."""
-    return Sent(msgspec.json.encode(body))
+    return ResponseBody(msgspec.json.encode(body))

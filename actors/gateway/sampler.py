@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from actors.gateway.errors import AskError, make_bad_request_error
-from actors.links.connected import Connected
+from actors.links.connected import ActorConnections
 from actors.links.pool import PooledService
 from spade.codec import pack_ids
 from spade.config import ENGINE_KINDS
@@ -61,7 +61,7 @@ class Sampler:
     * `requests_resampled`: requests that were sampled again because their engine was lost
     """
 
-    def __init__(self, connected: Connected) -> None:
+    def __init__(self, connected: ActorConnections) -> None:
         config = connected.config
         self.context_tokens = config.engine.context_tokens
         self.temperatures = ENGINE_KINDS[config.engine.kind].temperatures

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Connected:
+class ActorConnections:
     """The connections of an actor."""
 
     config: Config
@@ -74,7 +74,7 @@ async def attend(
     services: tuple[Role, ...],
     lease_s: float,
     ready: Callable[[], None],
-    work: Callable[[Connected], Awaitable[None]],
+    work: Callable[[ActorConnections], Awaitable[None]],
     corpus: str = "",
 ) -> None:
     """Connect to the replay service and these `services`, report ready, and work until told to leave.
@@ -93,7 +93,7 @@ async def attend(
                 }
                 connections.shield = True
                 async with trio.open_nursery() as outbox:
-                    connected = Connected(config, ReplayClient(client, lease_s), pools, outbox, retiring)
+                    connected = ActorConnections(config, ReplayClient(client, lease_s), pools, outbox, retiring)
                     ready()
                     with working:
                         await work(connected)

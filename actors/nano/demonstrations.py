@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from actors.nano.levels import EVERY
-from actors.nano.players import Shown, Simulation, play
+from actors.nano.players import ShownConversation, Simulation, play
 from actors.nano.world import DrawnEnvironment, World
 from actors.text.profile import ChatMessage, Document
 from spade.protocol import MemorySeed
@@ -29,13 +29,13 @@ class Demonstration:
     environment: DrawnEnvironment
     """The environment."""
 
-    design: Shown
+    design: ShownConversation
     """A design request and the program."""
 
-    hint: Shown
+    hint: ShownConversation
     """A hint request and the hint."""
 
-    plays: Sequence[Shown]
+    plays: Sequence[ShownConversation]
     """Plays, half of them hinted."""
 
 
@@ -65,8 +65,8 @@ def make_demonstration(
     simulation = simulate(environment.source)
     return Demonstration(
         environment,
-        Shown(design(world, rng, environment, varied, documents)),
-        Shown([*world.profile.hint(environment.source), ChatMessage("assistant", environment.hint)]),
+        ShownConversation(design(world, rng, environment, varied, documents)),
+        ShownConversation([*world.profile.hint(environment.source), ChatMessage("assistant", environment.hint)]),
         [show(world, rng, environment, simulation, hinted) for hinted in (False, True) * (PLAYS // 2)],
     )
 
@@ -106,11 +106,11 @@ def make_memory(environment: DrawnEnvironment) -> MemorySeed:
 
 def show(
     world: World, rng: random.Random, environment: DrawnEnvironment, simulation: Simulation, hinted: bool
-) -> Shown:
+) -> ShownConversation:
     """Play once. One player, either skilled or a guesser, makes all moves."""
     shares = world.skilled_hinted if hinted else world.skilled_unhinted
     skilled = rng.random() < shares[environment.knobs.level - 1]
     informed = hinted or environment.knobs.printed
     player = environment.family.player(environment.knobs, informed, rng) if skilled else world.guesser(rng)
     hint = environment.hint if hinted else None
-    return play(simulation, player, rng.getrandbits(31), hint, world.talk()).shown
+    return play(simulation, player, rng.getrandbits(31), hint, world.chat_format()).shown

@@ -8,7 +8,7 @@ from actors.nano.families import FAMILIES, Game, read_offered, write_message
 from actors.nano.program import render
 from actors.nano.prompts import NanoProfile, find_class_name, match_family
 from actors.nano.world import World
-from actors.text.conversation import GameTalk, Move
+from actors.text.conversation import GameChatFormat, Move
 from spade.config import SKILLS
 from spade.protocol import Observed
 
@@ -80,7 +80,7 @@ GAMES = World(
     skills=SKILLS,
     render=render,
     profile=_PROFILE,
-    talk=lambda: GameTalk(_PROFILE.play),
+    chat_format=lambda: GameChatFormat(_PROFILE.play),
     guesser=Guesser,
     skilled_unhinted=(0.84, 0.66, 0.38, 0.3, 0.25, 0.2),
     skilled_hinted=(0.95, 0.92, 0.9, 0.85, 0.75, 0.7),

@@ -23,7 +23,7 @@ CHANGES: Final = {-1: 0.5, 0: 0.4, 1: 0.1}
 keeps high levels only by selection."""
 
 
-class Given(Protocol):
+class CommonKnobs(Protocol):
     """The parameters that the programs of every family have."""
 
     @property

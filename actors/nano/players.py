@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.nano.families import Player
-from actors.text.conversation import Conversation, Move, Talk
+from actors.text.conversation import ChatFormat, Conversation, Move
 from actors.text.profile import ChatMessage
 from spade.protocol import Observed
 from spade.tokens import NO_TOOLS, Tools
@@ -29,7 +29,7 @@ class Simulation(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownConversation:
     """A conversation that ends with the agent's last message, and the tools that the agent may call."""
 
     messages: Sequence[ChatMessage]
@@ -43,7 +43,7 @@ class Shown:
 class Playthrough:
     """One play and its return."""
 
-    shown: Shown
+    shown: ShownConversation
     """The conversation."""
 
     episode_return: float
@@ -61,20 +61,20 @@ def take_turn(simulation: Simulation, conversation: Conversation[Move], move: Mo
     conversation.answers.append(simulation.answer(move))
 
 
-def play(simulation: Simulation, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
+def play(simulation: Simulation, player: Player, seed: int, hint: str | None, chat_format: ChatFormat) -> Playthrough:
     """Play one episode from reset to its end."""
     conversation = begin(simulation, seed)
     messages, tools, move = list[ChatMessage](), NO_TOOLS, None
     while (seen := conversation.pending) is not None:
         if move is None:
-            opened, tools = talk.open(seen, hint)
+            opened, tools = chat_format.open(seen, hint)
             messages += opened
         else:
-            messages += talk.turn(seen, move)
+            messages += chat_format.turn(seen, move)
         messages.append(ChatMessage("assistant", player.act(join_texts(seen))))
-        move = talk.act(messages[-1].content)
+        move = chat_format.act(messages[-1].content)
         take_turn(simulation, conversation, move)
-    return Playthrough(Shown(messages, tools), conversation.episode_return)
+    return Playthrough(ShownConversation(messages, tools), conversation.episode_return)
 
 
 def join_texts(seen: Observed) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from textwrap import indent
 
-from actors.nano.levels import Given
+from actors.nano.levels import CommonKnobs
 
 FRAME = """\
 import random
@@ -75,7 +75,7 @@ class Body:
     """The actions in an observation."""
 
 
-def render(name: str, knobs: Given, body: Body) -> str:
+def render(name: str, knobs: CommonKnobs, body: Body) -> str:
     """Write the complete program."""
     return FRAME.format(
         name=name,

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from actors.nano.families import Family
 from actors.nano.themes import convert_to_camel, draw_theme
-from actors.text.fences import Written
+from actors.text.fences import WrittenProgram
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from spade.protocol import MemorySeed
 
@@ -44,8 +44,8 @@ class NanoProfile(Profile):
             lines.append(f"Vary:\n{seeds[0].source}")
         return [ChatMessage("user", "\n".join(lines))]
 
-    def program(self, completion: str) -> Written | None:
-        return Written(completion) if find_class_name(completion) else None
+    def program(self, completion: str) -> WrittenProgram | None:
+        return WrittenProgram(completion) if find_class_name(completion) else None
 
     def hint(self, source: str) -> list[ChatMessage]:
         return [ChatMessage("user", f"Hint for:\n{source}")]

@@ -8,7 +8,7 @@ from typing import Any
 from actors.nano.families import Family, Player
 from actors.nano.levels import EVERY, LEVELS, draw_varied_level
 from actors.nano.themes import WORDS, convert_to_camel
-from actors.text.conversation import Talk
+from actors.text.conversation import ChatFormat
 from actors.text.profile import Document, Profile
 from spade.config import DomainName
 from spade.seeds import derive
@@ -65,8 +65,8 @@ class World:
     profile: Profile
     """The prompts."""
 
-    talk: Callable[[], Talk]
-    """Makes a new `Talk` for each play."""
+    chat_format: Callable[[], ChatFormat]
+    """Makes a new `ChatFormat` for each play."""
 
     guesser: Callable[[random.Random], Player]
     """Makes an unskilled player."""

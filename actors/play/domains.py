@@ -1,11 +1,11 @@
-"""The model's side of each domain: the designers' prompts, and the talk (the format of a play)."""
+"""The model's side of each domain: the designers' prompts, and the chat format of a play."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from actors.nano.worlds import WORLDS
-from actors.text.conversation import CallFormat, GameTalk, Talk, ToolTalk
+from actors.text.conversation import CallFormat, ChatFormat, GameChatFormat, ToolChatFormat
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
 from actors.text.toolcalls import DIALECTS, find_dialect
@@ -15,8 +15,8 @@ from spade.errors import ConfigError, RunError
 from spade.protocol import Form
 from spade.tokens import Tokenizer
 
-Talks = Callable[[Form, bool], Talk]
-"""Makes the talk of a play, given `reads` and `single_turn` of its program's Verdict."""
+ChatFormats = Callable[[Form, bool], ChatFormat]
+"""Makes the chat format of a play, given `reads` and `single_turn` of its program's Verdict."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Domain:
 
     profiles: Mapping[str, Callable[[Config], Profile]]
     """The prompts, by model.profile."""
-    talks: Callable[[Config, Tokenizer], Talks]
-    """Makes the talks of a checkpoint's plays. Raises RunError if the checkpoint does not support them."""
+    chat_formats: Callable[[Config, Tokenizer], ChatFormats]
+    """Makes the chat formats of a checkpoint's plays. Raises RunError if the checkpoint does not support them."""
 
 
 def load_profile(config: Config) -> Profile:
@@ -40,28 +40,28 @@ def load_profile(config: Config) -> Profile:
     return profiles[config.model.profile](config)
 
 
-def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
-    """Return the factory of talks of the run's domain.
+def load_chat_formats(config: Config, tokenizer: Tokenizer) -> ChatFormats:
+    """Return the function that makes the chat formats of the run's domain.
 
-    Raises RunError if the checkpoint does not support these talks.
+    Raises RunError if the checkpoint does not support them.
     """
-    return DOMAINS[config.run.domain].talks(config, tokenizer)
+    return DOMAINS[config.run.domain].chat_formats(config, tokenizer)
 
 
-def _make_game_talks(config: Config, _: Tokenizer) -> Talks:
+def _make_game_talks(config: Config, _: Tokenizer) -> ChatFormats:
     opening = load_profile(config).play
     examples = config.play.examples
-    return lambda reads, single_turn: GameTalk(partial(opening, single_turn=single_turn), reads, examples)
+    return lambda reads, single_turn: GameChatFormat(partial(opening, single_turn=single_turn), reads, examples)
 
 
-def _make_tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
+def _make_tool_chat_formats(config: Config, tokenizer: Tokenizer) -> ChatFormats:
     try:
         dialect = find_dialect(tokenizer, DIALECTS, config.model.path)
     except RunError as error:
         raise RunError(f"run.domain = 'tools': {error}") from None
     call_format = CallFormat(dialect, tokenizer.opens_thought())
     opening = load_profile(config).play
-    return lambda *_: ToolTalk(opening, call_format, config.tools.calls_per_turn)
+    return lambda *_: ToolChatFormat(opening, call_format, config.tools.calls_per_turn)
 
 
 DOMAINS: Mapping[DomainName, Domain] = {
@@ -74,6 +74,6 @@ DOMAINS: Mapping[DomainName, Domain] = {
             "nano": lambda _: WORLDS["tools"].profile,
             "full": lambda config: ToolProfile(config.design, config.play, config.tools),
         },
-        _make_tool_talks,
+        _make_tool_chat_formats,
     ),
 }

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.links.connected import Connected
+from actors.links.connected import ActorConnections
 from actors.links.pool import LostError, PooledService
-from actors.play.manner import Manner, Played, WordsOfPlay
+from actors.play.play_settings import PlayResult, PlaySettings, PlayTranscript
 from actors.play.session import OverdueError
 from actors.play.voices import TurnSaid
 from actors.text.conversation import Conversation, Move, play_conversation
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Undone:
+class UnfinishedPlay:
     """A play that has to be played again, because our own services failed."""
 
     why: str
@@ -48,7 +48,9 @@ class Undone:
     """True if a foreign server did not answer, though it was asked several times."""
 
 
-async def play(connected: Connected, lease: PlayLease, manner: Manner, source: str | None = None) -> Played | Undone:
+async def play(
+    connected: ActorConnections, lease: PlayLease, play_settings: PlaySettings, source: str | None = None
+) -> PlayResult | UnfinishedPlay:
     """Play to the end. Returns the play as it ended, or the reason to play it again.
 
     `source` is the lease's program if the replay service does not have the program, so that no env-runner can fetch it.
@@ -57,55 +59,62 @@ async def play(connected: Connected, lease: PlayLease, manner: Manner, source: s
     with trio.move_on_after(within_s):
         try:
             with connected.runners.hold() as runner:
-                return await Episode(connected, lease, runner, source, manner).play()
+                return await Episode(connected, lease, runner, source, play_settings).play()
         except SuspectError as error:
-            return Undone(str(error), suspect=True)
+            return UnfinishedPlay(str(error), suspect=True)
         except LostError as error:
-            return Undone(str(error), await connected.runners.ended(error, connected.config.bus.call_deadline_s))
+            return UnfinishedPlay(
+                str(error), await connected.runners.ended(error, connected.config.bus.call_deadline_s)
+            )
         except OverdueError as error:
-            return Undone(str(error), late=True)
+            return UnfinishedPlay(str(error), late=True)
         except ServerError as error:
-            return Undone(str(error), unserved=True)
+            return UnfinishedPlay(str(error), unserved=True)
         except BusError as error:
-            return Undone(str(error))
-    return Undone(f"not over within play.lease_s = {within_s:g} s", late=True)
+            return UnfinishedPlay(str(error))
+    return UnfinishedPlay(f"not over within play.lease_s = {within_s:g} s", late=True)
 
 
 class Episode:
     """One play at one env-runner. It prefers the engine that samples the other plays of its environment."""
 
     def __init__(
-        self, connected: Connected, lease: PlayLease, runner: PooledService, source: str | None, manner: Manner
+        self,
+        connected: ActorConnections,
+        lease: PlayLease,
+        runner: PooledService,
+        source: str | None,
+        play_settings: PlaySettings,
     ) -> None:
         self._connected = connected
         self._lease = lease
         self._runner = runner
         self._source = source
         self._opening = trio.current_time()
-        self._manner = manner
-        self._talk = manner.talk
-        self._voice = manner.voice
-        self._unfit = manner.voice.unfit
-        self._transcript = WordsOfPlay()
+        self._play_settings = play_settings
+        self._chat_format = play_settings.chat_format
+        self._voice = play_settings.voice
+        self._unfit = play_settings.voice.unfit
+        self._transcript = PlayTranscript()
         self._moves: list[Move] = []
         self._answers = b""
         # The name has the lease, so that two leases of one play are two episodes at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
-        self._max_turns = manner.max_turns
+        self._max_turns = play_settings.max_turns
 
-    async def play(self) -> Played:
+    async def play(self) -> PlayResult:
         """Play to the end. Raises BusError if our own services failed, so that the play proves nothing."""
         try:
             first = await self._open()
             ended = self._end(await play_conversation(first, self._max_turns, self._step, self._act))
-            return Played(ended, self._transcript)
+            return PlayResult(ended, self._transcript)
         finally:
             await self._close()
 
     async def _open(self) -> Observed | Faulted:
         """Open the episode and return the first answer. Sends `source` if the env-runner lacks the program."""
         sandbox, call_s = self._connected.config.sandbox, self._connected.config.bus.call_deadline_s
-        needs = self._manner.needs
+        needs = self._play_settings.needs
         opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
         # The env-runner may fetch the program, load it, and then take a step's time for construction and reset.
         within_s = call_s + PATIENCE * (sandbox.load_s + max(sandbox.step_s, needs.step_s)) + call_s
@@ -125,16 +134,16 @@ class Episode:
         if said is None:
             self._transcript.unfit = not self._moves
             return None
-        self._moves.append(self._talk.act(said.text))
+        self._moves.append(self._chat_format.act(said.text))
         self._note(said)
         return self._moves[-1]
 
     async def _say(self, seen: Observed) -> TurnSaid | None:
         tools = NO_TOOLS
         if self._moves:
-            messages = self._talk.turn(seen, self._moves[-1])
+            messages = self._chat_format.turn(seen, self._moves[-1])
         else:
-            messages, tools = self._talk.open(seen, self._lease.hint)
+            messages, tools = self._chat_format.open(seen, self._lease.hint)
         seed = derive(b"", "turn", self._lease.sampler, len(self._moves) + 1)
         return await self._voice.say(messages, tools, seed, self._lease.environment)
 
@@ -149,7 +158,7 @@ class Episode:
     async def _step(self, turn: int, move: Move) -> Observed | Faulted:
         config, request = self._connected.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline. We only wait for the env-runner.
-        within_s = PATIENCE * max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
+        within_s = PATIENCE * max(config.sandbox.step_s, self._play_settings.needs.step_s) + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
         self._connected.gauges["turns"] += 1
         return seen

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 import trio
 
-from actors.links.connected import Connected
+from actors.links.connected import ActorConnections
 from actors.links.pool import MOST_ENDS
-from actors.play.episode import Undone, play
-from actors.play.manner import Manner, Played
+from actors.play.episode import UnfinishedPlay, play
+from actors.play.play_settings import PlayResult, PlaySettings
 from spade.codec import compute_program_digest
 from spade.errors import BusError, SuspectError
 from spade.evaluations import LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, SuiteItem, sample_seed
@@ -35,7 +35,7 @@ Sample = tuple[SuiteItem, int]
 """An item, and the number of one of its samples."""
 
 
-class Examined(NamedTuple):
+class SampleResult(NamedTuple):
     """A finished sample."""
 
     record: SampleRecord
@@ -46,32 +46,32 @@ class Examined(NamedTuple):
 class Examiner:
     """Plays the items of one suite.
 
-      suite, seed  determine the seeds of the samples
-      manner       makes the manner for a play of an item, with a new talk each time. May raise BusError.
-      win_return   the least return of a right answer
+      suite, seed    determine the seeds of the samples
+      play_settings  makes the settings for a play of an item, with a new chat format each time. May raise BusError.
+      win_return     the least return of a right answer
 
     Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` after our own services failed.
     """
 
     def __init__(
         self,
-        connected: Connected,
+        connected: ActorConnections,
         suite: str,
         seed: int,
-        manner: Callable[[SuiteItem], Awaitable[Manner]],
+        play_settings: Callable[[SuiteItem], Awaitable[PlaySettings]],
         win_return: float = WIN,
     ) -> None:
         self._connected = connected
         self._suite = suite
         self._seed = seed
-        self._manner = manner
+        self._play_settings = play_settings
         self._win_return = win_return
         self._episodes = count(1)
         self._gauges = connected.gauges
         for name in ("episodes", "turns", "samples", "samples_again"):
             self._gauges.setdefault(name, 0)
 
-    async def examine(self, samples: Iterable[Sample], over: Callable[[Examined], None]) -> None:
+    async def examine(self, samples: Iterable[Sample], over: Callable[[SampleResult], None]) -> None:
         """Play samples, `evaluation.in_flight` at once. Calls `over` with each sample as soon as it is over."""
         left = iter(samples)
         suspects: list[Sample] = []
@@ -84,7 +84,7 @@ class Examiner:
         await self._play_one_by_one(iter(suspects), over, None)
 
     async def _play_one_by_one(
-        self, left: Iterator[Sample], over: Callable[[Examined], None], suspect: Callable[[Sample], None] | None
+        self, left: Iterator[Sample], over: Callable[[SampleResult], None], suspect: Callable[[Sample], None] | None
     ) -> None:
         """Play samples one by one.
 
@@ -103,7 +103,7 @@ class Examiner:
             elif suspect is not None:
                 suspect((item, number))
 
-    async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
+    async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> SampleResult | None:
         """Play a sample until it is over or has missed its deadline twice.
 
         Returns None if two services crashed while they served it and other samples were being played.
@@ -114,13 +114,13 @@ class Examiner:
             await self._connected.services()
             began = trio.current_time()
             played = await self._play(item, seed)
-            if isinstance(played, Played):
+            if isinstance(played, PlayResult):
                 if late or not _is_out_of_time(played):
-                    return Examined(_record(item, number, seed, played, self._win_return), _list_versions(played))
-                played = Undone(played.ended.fault, late=True)
+                    return SampleResult(_record(item, number, seed, played, self._win_return), _list_versions(played))
+                played = UnfinishedPlay(played.ended.fault, late=True)
             if played.unserved:
                 log.info("%s, sample %d: %s", as_line(item.name), number, played.why)
-                return Examined(
+                return SampleResult(
                     _record_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset()
                 )
             suspected, late = suspected + played.suspect, late + played.late
@@ -130,7 +130,7 @@ class Examiner:
             if MOST_ENDS in (suspected, late):
                 log.info("%s, sample %d: %s", as_line(item.name), number, played.why)
                 kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
-                return Examined(
+                return SampleResult(
                     _record_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset()
                 )
             log.info("%s, sample %d, is played again: %s", as_line(item.name), number, played.why)
@@ -138,11 +138,11 @@ class Examiner:
             # Wait, so that failing services are not flooded with the same sample.
             await trio.sleep(self._connected.config.bus.heartbeat_s)
 
-    async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:
+    async def _play(self, item: SuiteItem, seed: int) -> PlayResult | UnfinishedPlay:
         try:
-            manner = await self._manner(item)
+            play_settings = await self._play_settings(item)
         except BusError as error:
-            return Undone(str(error), suspect=isinstance(error, SuspectError))
+            return UnfinishedPlay(str(error), suspect=isinstance(error, SuspectError))
         lease = PlayLease(
             id=f"examiner-{os.getpid()}",
             lease=next(self._episodes),  # an env-runner knows an episode by its name, so each name is used once
@@ -152,20 +152,20 @@ class Examiner:
             seed=item.seed,
             sampler=seed,
         )
-        return await play(self._connected, lease, manner, item.program)
+        return await play(self._connected, lease, play_settings, item.program)
 
 
-def _is_out_of_time(played: Played) -> bool:
+def _is_out_of_time(played: PlayResult) -> bool:
     """Return True if the program was late. The program or a busy machine may be the cause. A second play decides."""
     return played.ended.fault.startswith("timeout:")
 
 
-def _list_versions(played: Played) -> frozenset[int]:
+def _list_versions(played: PlayResult) -> frozenset[int]:
     trajectory = played.ended.trajectory
     return frozenset(version for version, _ in trajectory.versions) if trajectory else frozenset()
 
 
-def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return: float) -> SampleRecord:
+def _record(item: SuiteItem, number: int, seed: int, played: PlayResult, win_return: float) -> SampleRecord:
     """Return the record of a play that is over."""
     ended, said = played.ended, played.transcript
     error: ErrorKind | None = None
@@ -192,7 +192,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
 
 
 def _record_failed(
-    item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float
+    item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: UnfinishedPlay, seconds: float
 ) -> SampleRecord:
     """Return the record of a sample that could not be measured, however often it was played."""
     return SampleRecord(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.links import connected
-from actors.links.connected import Connected
+from actors.links.connected import ActorConnections
 from actors.links.pool import Pool
-from actors.play.domains import Talks, load_profile, load_talks
+from actors.play.domains import ChatFormats, load_chat_formats, load_profile
 from actors.text.profile import ChatMessage, Profile
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config
@@ -31,7 +31,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Session(Connected):
+class Session(ActorConnections):
     """The connections of an actor that samples, with all that it needs to talk to its model."""
 
     sampler: Role
@@ -39,8 +39,8 @@ class Session(Connected):
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
     """Begins the dialogue of a play."""
-    talk: Talks
-    """Begins the talk of a play."""
+    chat_format: ChatFormats
+    """Makes the chat format of a play."""
 
     @property
     def profile(self) -> Profile:
@@ -109,13 +109,21 @@ async def attend(
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = make_dialogues(tokenizer, config.play.thoughts)
-    talk = load_talks(config, tokenizer)
+    chat_format = load_chat_formats(config, tokenizer)
     sampler: Role = "endpoint" if config.endpoint.serves(launch.role) else "engine"
 
-    async def speak(link: Connected) -> None:
+    async def speak(link: ActorConnections) -> None:
         await work(
             Session(
-                link.config, link.replay, link.pools, link.outbox, link.retiring, sampler, tokenizer, dialogue, talk
+                link.config,
+                link.replay,
+                link.pools,
+                link.outbox,
+                link.retiring,
+                sampler,
+                tokenizer,
+                dialogue,
+                chat_format,
             )
         )
 

@@ -12,7 +12,7 @@ import trio
 
 from actors.links.leasing import keep_busy
 from actors.play.episode import play
-from actors.play.manner import Played, make_run_manner
+from actors.play.play_settings import PlayResult, make_run_play_settings
 from actors.play.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -77,14 +77,14 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            manner = make_run_manner(self._session, lease.reads, lease.single_turn)
-            played = await play(self._session, lease, manner)
+            play_settings = make_run_play_settings(self._session, lease.reads, lease.single_turn)
+            played = await play(self._session, lease, play_settings)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise
         finally:
             self._gauges["episodes"] -= 1
-        if isinstance(played, Played):
+        if isinstance(played, PlayResult):
             await self._session.hand_in(partial(self._delivery.deliver, played.ended))
             self._gauges["plays"] += 1
         else:

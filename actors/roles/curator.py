@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
-from actors.links.connected import Connected, attend
+from actors.links.connected import ActorConnections, attend
 from actors.roles.jobs import JobWork
 from spade.codec import compute_program_digest
 from spade.config import ONE_ANSWER, Config
@@ -25,7 +25,7 @@ from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdic
 class Curator(JobWork):
     """Brings programs from `folder`, which holds the pool with digest `pool`. Gauges: JobWork's."""
 
-    def __init__(self, connected: Connected, folder: Path, pool: str) -> None:
+    def __init__(self, connected: ActorConnections, folder: Path, pool: str) -> None:
         super().__init__(connected, pool)
         self._folder = folder
         self._verdicts: dict[str, Verdict] = {}  # kept, since each pass would give the same verdict

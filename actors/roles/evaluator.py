@@ -15,8 +15,8 @@ from pathlib import Path
 
 import trio
 
-from actors.play.examiner import WIN, Examined, Examiner
-from actors.play.manner import Manner, extend_deadlines, make_run_manner, make_suite_manner
+from actors.play.examiner import WIN, Examiner, SampleResult
+from actors.play.play_settings import PlaySettings, extend_deadlines, make_run_play_settings, make_suite_play_settings
 from actors.play.session import Session, attend
 from actors.roles.diversity import DiversityMeter
 from actors.suites import Suite
@@ -35,11 +35,11 @@ from spade.seeds import derive
 log = logging.getLogger(__name__)
 
 
-Manners = Callable[[SuiteItem], Awaitable[Manner]]
+PlaySettingsOf = Callable[[SuiteItem], Awaitable[PlaySettings]]
 
 
 def summarise_samples(
-    examined: Sequence[Examined], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
+    examined: Sequence[SampleResult], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
 ) -> Evaluation | None:
     """Compute the figures of an evaluation, or None if no published weights sampled. `categories`: by item.
 
@@ -107,7 +107,7 @@ class Evaluator:
             log.info("the best policy so far: %s", new)
 
     async def _evaluate(self, step: int) -> Evaluation | None:
-        examined, began = list[Examined](), trio.current_time()
+        examined, began = list[SampleResult](), trio.current_time()
         await self._examiner.examine(self._held_out.samples, examined.append)
         categories = {item.name: item.category for item, _ in self._held_out.samples}
         made = summarise_samples(examined, categories, self._held_out, step, trio.current_time() - began)
@@ -125,19 +125,19 @@ def _make_examiner(session: Session, held_out: HeldOut) -> Examiner:
     play, seed = session.config.play, session.config.run.seed or 0
     if held_out.played_by is None:
         patiently = replace(session, config=extend_deadlines(session.config, play.max_turn_tokens))
-        return Examiner(patiently, "programs", seed, _OfFolder(patiently).manner, play.win_return)
+        return Examiner(patiently, "programs", seed, _OfFolder(patiently).play_settings, play.win_return)
     suite, protocol = held_out.played_by
     patiently = replace(session, config=extend_deadlines(session.config, protocol.sampling.max_tokens))
-    return Examiner(patiently, suite.name, seed, _make_suite_manners(patiently, suite, protocol), WIN)
+    return Examiner(patiently, suite.name, seed, _make_suite_play_settings(patiently, suite, protocol), WIN)
 
 
-def _make_suite_manners(session: Session, suite: Suite, protocol: Protocol) -> Manners:
-    talks = suite.talks(protocol, session.tokenizer)
+def _make_suite_play_settings(session: Session, suite: Suite, protocol: Protocol) -> PlaySettingsOf:
+    chat_formats = suite.chat_formats(protocol, session.tokenizer)
 
-    async def manner(_: SuiteItem) -> Manner:
-        return make_suite_manner(suite, protocol, talks, session)
+    async def play_settings(_: SuiteItem) -> PlaySettings:
+        return make_suite_play_settings(suite, protocol, chat_formats, session)
 
-    return manner
+    return play_settings
 
 
 class _OfFolder:
@@ -149,10 +149,10 @@ class _OfFolder:
         self._verdicts: dict[str, Verdict] = {}
         self._finding: dict[str, trio.Lock] = {}
 
-    async def manner(self, item: SuiteItem) -> Manner:
-        """Return the manner of a program's plays. Raises BusError if no env-runner examines the program."""
+    async def play_settings(self, item: SuiteItem) -> PlaySettings:
+        """Return the settings of a program's plays. Raises BusError if no env-runner examines the program."""
         verdict = await self._fetch_verdict(item)
-        return make_run_manner(self._session, verdict.reads, verdict.single_turn)
+        return make_run_play_settings(self._session, verdict.reads, verdict.single_turn)
 
     async def _fetch_verdict(self, item: SuiteItem) -> Verdict:
         """Return the verdict of admission on a program. It says how to play the program, even if the program fails."""

@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from actors.links.connected import Connected
+from actors.links.connected import ActorConnections
 from actors.links.leasing import keep_busy
 from spade.errors import BusError, RefusedError, RunError, SuspectError
 from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Validate, Verdict
@@ -27,7 +27,7 @@ class JobWork(ABC):
     `designs_released`.
     """
 
-    def __init__(self, connected: Connected, pool: str = "") -> None:
+    def __init__(self, connected: ActorConnections, pool: str = "") -> None:
         self._connected = connected
         self._config = connected.config
         self._replay = connected.replay

@@ -19,7 +19,17 @@ from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.served import open_served
 from actors.sandbox.tiers import ATTACKER, ATTACKS, LADDER, REFUSED, TIERS, Layers
-from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
+from actors.sandbox.wire import (
+    OBSERVATION_BYTES,
+    Act,
+    Inspect,
+    InspectReply,
+    LoadProgram,
+    LoadReply,
+    Reset,
+    Step,
+    StepReply,
+)
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
 from spade.config import DOMAINS
 from spade.config import Sandbox as Limits
@@ -175,7 +185,7 @@ class Sandbox:
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
-        entry.tools = isinstance(loaded, Loaded) and DOMAINS[loaded.domain].takes_calls
+        entry.tools = isinstance(loaded, LoadReply) and DOMAINS[loaded.domain].takes_calls
         return check_answer(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
@@ -202,7 +212,7 @@ class Sandbox:
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
             return self._count(entry, answer)
 
-    async def inspect(self, episode: str) -> Inspected | Faulted:
+    async def inspect(self, episode: str) -> InspectReply | Faulted:
         """Return the state and the criteria of a program with tools, within `step_s`."""
         entry = self._episodes.get(episode)
         if entry is None:
@@ -211,7 +221,7 @@ class Sandbox:
             if entry.process is None or not entry.tools:
                 return Faulted("lost", f"episode {episode!r} is over, or its program has no tools")
             answer = await entry.process.request(Inspect(), widen_limits(self.limits, entry.needs).step_s)
-            if isinstance(answer, Inspected):
+            if isinstance(answer, InspectReply):
                 return answer
             fault = answer if isinstance(answer, Faulted) else OTHER_KIND
             self._count(entry, fault)
@@ -318,7 +328,7 @@ class Sandbox:
                 if isinstance(answer, Faulted) and answer.environment_fault:
                     process.kill()
                     process = None
-                elif not (isinstance(answer, Answered) and answer.text.startswith(REFUSED)):
+                elif not (isinstance(answer, StepReply) and answer.text.startswith(REFUSED)):
                     raise BreachError(f"a program can {what}")
         finally:
             if process is not None:
@@ -338,7 +348,7 @@ def check_answer(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Ob
     """Check an answer to `reset`, `step` or a message of `calls` calls. Returns the observation, or a fault."""
     if isinstance(answer, Faulted):
         return answer
-    if not isinstance(answer, Answered):
+    if not isinstance(answer, StepReply):
         return OTHER_KIND
     if not abs(answer.reward) <= REWARD_BOUND:
         return Faulted(

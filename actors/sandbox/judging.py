@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.sandbox.inside.messages import EXECUTION_BYTES
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.wire import Execute, Executed, ExecutionWanted, Request, Resume
+from actors.sandbox.wire import Execute, ExecutionReply, ExecutionRequest, Request, Resume
 from spade.protocol import Faulted
 
 VERDICT_S = 5.0
@@ -38,7 +38,7 @@ class JudgingProcess(ChildProcess):
         ends_s = self.counted_s + deadline_s
         answer = await super().request(request, deadline_s)
         try:
-            while isinstance(answer, ExecutionWanted):
+            while isinstance(answer, ExecutionRequest):
                 output = await self._run_execution(answer, ends_s - self.counted_s)
                 if isinstance(output, Faulted):
                     self.end(output)
@@ -49,7 +49,7 @@ class JudgingProcess(ChildProcess):
             raise
         return answer
 
-    async def _run_execution(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
+    async def _run_execution(self, wanted: ExecutionRequest, left_s: float) -> str | Faulted | None:
         """Execute code in a sibling. Returns its output, None if the code fails in any way, or a fault of ours."""
         if left_s <= 0:
             return None
@@ -66,7 +66,7 @@ class JudgingProcess(ChildProcess):
             self._executing = None
         if isinstance(answer, Faulted) and not answer.environment_fault:
             return answer
-        return answer.output if isinstance(answer, Executed) else None
+        return answer.output if isinstance(answer, ExecutionReply) else None
 
     def kill(self) -> None:
         """Kill the child and the child that executes for it."""

@@ -13,15 +13,15 @@ import trio
 
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.wire import (
-    Answered,
-    Blamed,
-    Executed,
-    ExecutionWanted,
-    Inspected,
-    Loaded,
+    ExecutionReply,
+    ExecutionRequest,
+    FailureReply,
+    InspectReply,
     LoadProgram,
+    LoadReply,
     Request,
-    Solved,
+    SolutionReply,
+    StepReply,
     pack,
     unpack,
 )
@@ -39,7 +39,7 @@ _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # Python names few of the real-time signals
 
-Answer = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed
+Answer = LoadReply | StepReply | InspectReply | SolutionReply | ExecutionRequest | ExecutionReply
 
 
 class ChildProcess:
@@ -185,7 +185,7 @@ class ChildProcess:
             return Faulted("protocol", f"the answer does not decode: {error}")
         if answer.nonce != nonce:
             return Faulted("protocol", "the answer does not name the present request")
-        if isinstance(answer, Blamed):
+        if isinstance(answer, FailureReply):
             self.stage = answer.stage
             return Faulted(answer.kind, answer.detail[:DETAIL_CHARACTERS])
         return answer

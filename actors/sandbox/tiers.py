@@ -27,7 +27,7 @@ LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
 """The tiers that "auto" tries, strongest first."""
 
 LIMITED = "take memory without end"
-"""The attack that fails even without walls."""
+"""The attack that fails in the tier `none` too."""
 
 ATTACKS = {
     "read a file": "open('/etc/passwd').read()",

@@ -84,7 +84,7 @@ class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fi
     """The nonce of the request."""
 
 
-class Loaded(ChildAnswer, frozen=True, tag="loaded"):
+class LoadReply(ChildAnswer, frozen=True, tag="loaded"):
     """The program is loaded. A forged answer must keep the bounds of `inside.program` too."""
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
@@ -124,7 +124,7 @@ class OfferedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tool itself."""
 
 
-class Answered(ChildAnswer, frozen=True, tag="observed"):
+class StepReply(ChildAnswer, frozen=True, tag="observed"):
     """The result of `reset`, `step` or a message."""
 
     text: str
@@ -158,7 +158,7 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True if the criterion changed the state."""
 
 
-class Inspected(ChildAnswer, frozen=True, tag="inspected"):
+class InspectReply(ChildAnswer, frozen=True, tag="inspected"):
     """The state of a program with tools."""
 
     instructions: tuple[str, ...]
@@ -173,7 +173,7 @@ class Inspected(ChildAnswer, frozen=True, tag="inspected"):
     """Number of done instructions with a criterion that already held when the instruction was given."""
 
 
-class Solved(ChildAnswer, frozen=True, tag="solved"):
+class SolutionReply(ChildAnswer, frozen=True, tag="solved"):
     """The reference solution."""
 
     actions: tuple[str, ...] | None
@@ -182,7 +182,7 @@ class Solved(ChildAnswer, frozen=True, tag="solved"):
     """The winning calls of a program with tools: name, and arguments as JSON."""
 
 
-class ExecutionWanted(ChildAnswer, frozen=True, tag="wanted"):
+class ExecutionRequest(ChildAnswer, frozen=True, tag="wanted"):
     """Before it answers a step, a judging program wants this code executed."""
 
     code: str
@@ -197,14 +197,14 @@ class ExecutionWanted(ChildAnswer, frozen=True, tag="wanted"):
     """Most bytes of the output."""
 
 
-class Executed(ChildAnswer, frozen=True, tag="executed"):
+class ExecutionReply(ChildAnswer, frozen=True, tag="executed"):
     """The result of an execution."""
 
     output: str | None
     """The output; None if the code raised."""
 
 
-class Blamed(ChildAnswer, frozen=True, tag="fault"):
+class FailureReply(ChildAnswer, frozen=True, tag="fault"):
     """The program failed."""
 
     kind: Literal["exception", "protocol", "reward"]
@@ -216,7 +216,7 @@ class Blamed(ChildAnswer, frozen=True, tag="fault"):
 
 
 Request = LoadProgram | Reset | Step | Act | Inspect | Solve | Execute | Resume
-Response = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed | Blamed
+Response = LoadReply | StepReply | InspectReply | SolutionReply | ExecutionRequest | ExecutionReply | FailureReply
 
 _responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)
 

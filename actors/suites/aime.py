@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from actors.suites.programs import write_program
-from actors.suites.rows import DataRow, Once, read_rows
+from actors.suites.rows import DataRow, UniqueValues, read_rows
 from actors.suites.suite import Suite
 from actors.text.actions import find_boxed
 from spade.errors import RunError
@@ -27,7 +27,7 @@ _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
-    items, once = [], Once()
+    items, once = [], UniqueValues()
     for number, row in enumerate(read_rows(data), 1):
         problem, right = row.text("problem", "question"), _answer(row)
         name = row.id(number, "id", "problem_idx")

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from actors.suites.programs import write_program
-from actors.suites.rows import DataRow, Once, read_rows
+from actors.suites.rows import DataRow, UniqueValues, read_rows
 from actors.suites.suite import Suite
 from spade.evaluations import Protocol, Sampling, SuiteItem
 
@@ -27,7 +27,7 @@ _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 def read(protocol: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
-    once, randoms = Once(), _make_randoms(protocol)
+    once, randoms = UniqueValues(), _make_randoms(protocol)
     return [_make_item(row, number, next(randoms), once) for number, row in enumerate(read_rows(data))]
 
 
@@ -38,7 +38,7 @@ def _make_randoms(protocol: Protocol) -> Iterator[Random]:
     return (Random(_SEED + number) for number in count())
 
 
-def _make_item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
+def _make_item(row: DataRow, number: int, random: Random, once: UniqueValues) -> SuiteItem:
     question, options = row.text("Question"), [row.text(name) for name in _OPTIONS]
     order = list(range(len(options)))
     random.shuffle(order)

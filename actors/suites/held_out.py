@@ -17,7 +17,7 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
 
-_POLICY = "newest"  # stands for the policy in the rules: the policy changes and is not part of the measure
+_POLICY = "newest"  # the policy's name in EvalRules. It is constant, because all policies of a run are measured alike
 
 
 class HeldOut(NamedTuple):

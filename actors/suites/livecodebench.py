@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from actors.suites.programs import write_program
-from actors.suites.rows import DataRow, Once, read_rows
+from actors.suites.rows import DataRow, UniqueValues, read_rows
 from actors.suites.suite import Suite
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError, format_reason
@@ -48,11 +48,11 @@ _metadata = msgspec.json.Decoder(_Metadata)
 def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
-    once = Once()
+    once = UniqueValues()
     return [_make_item(row, once) for row in read_rows(data)]
 
 
-def _make_item(row: DataRow, once: Once) -> SuiteItem:
+def _make_item(row: DataRow, once: UniqueValues) -> SuiteItem:
     name, problem = row.id(None, "question_id"), row.text("question_content")
     once.add(row, "question_id", name)
     once.add(row, "question_content", problem)

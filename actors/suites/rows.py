@@ -102,7 +102,7 @@ def compute_digest(file: Path) -> str:
     return hashed.hexdigest()
 
 
-class Once:
+class UniqueValues:
     """Refuses values that an earlier row already had."""
 
     def __init__(self) -> None:

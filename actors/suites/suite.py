@@ -1,4 +1,4 @@
-"""A suite: its items as programs, the talk of a play, and its protocols by name."""
+"""A suite: its items as programs, the chat format of a play, and its protocols by name."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import msgspec
 
-from actors.suites.talk import make_suite_talks
-from actors.text.conversation import Talk
+from actors.suites.chat_format import make_suite_chat_formats
+from actors.text.conversation import ChatFormat
 from spade.config import SUITE_TRAITS, Library, ProtocolName
 from spade.errors import ConfigError
-from spade.evaluations import Protocol, Scheduled, SuiteItem
+from spade.evaluations import Protocol, SampleSchedule, SuiteItem
 from spade.extras import describe_installing
 from spade.protocol import Needs
 from spade.text import as_line
 from spade.tokens import Tokenizer
 
-Talks = Callable[[Protocol, Tokenizer], Callable[[], Talk]]
-"""Makes the talk of each play by a protocol with this checkpoint. Raises RunError if the checkpoint cannot play it."""
+ChatFormats = Callable[[Protocol, Tokenizer], Callable[[], ChatFormat]]
+"""Makes the chat format of each play, for a protocol and a checkpoint. Raises RunError if the checkpoint is unfit."""
 
 Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
 """Reads the items of a protocol. `Path` is the given data file.
@@ -48,8 +48,8 @@ class Suite:
     columns: str = ""
     """The columns of the given file, in words for messages. "" for a suite without a data file."""
 
-    talks: Talks = make_suite_talks
-    """See Talks."""
+    chat_formats: ChatFormats = make_suite_chat_formats
+    """See ChatFormats."""
 
     packages: Mapping[str, str] = field(default_factory=dict)
     """The required version of each package. The protocol `short` accepts other versions."""
@@ -77,7 +77,7 @@ class Suite:
         The examples have their answers in a box. A suite that reads another form, or words its own
         messages, does not get them.
         """
-        if protocol.grading not in ("box", "mathematics") or self.talks is not make_suite_talks:
+        if protocol.grading not in ("box", "mathematics") or self.chat_formats is not make_suite_chat_formats:
             return protocol
         return msgspec.structs.replace(protocol, examples=examples)
 
@@ -121,9 +121,9 @@ class Suite:
         return installed
 
 
-def schedule_samples(items: Sequence[SuiteItem], protocol: Protocol) -> Scheduled:
+def schedule_samples(items: Sequence[SuiteItem], protocol: Protocol) -> SampleSchedule:
     """Return the samples of an evaluation of these items."""
-    return Scheduled({item.name: item.category for item in items}, protocol.samples)
+    return SampleSchedule({item.name: item.category for item in items}, protocol.samples)
 
 
 def compute_items_digest(items: Sequence[SuiteItem]) -> str:

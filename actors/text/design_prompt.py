@@ -104,7 +104,7 @@ class _Fitting:
     def _make_ids(self, length: int) -> list[int]:
         """Return the prompt with the first `length` characters of the document.
 
-        A prompt that exceeds the room may be cut.
+        A prompt that is longer than the available tokens may be cut.
         """
         document = self._document
         if document is not None:

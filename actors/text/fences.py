@@ -10,7 +10,7 @@ _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$", re.MULTILINE
 _CLASS = re.compile(r"^([ \t]*+)class\s++\w", re.MULTILINE)
 
 
-class Written(NamedTuple):
+class WrittenProgram(NamedTuple):
     """A program as it was written in a completion."""
 
     source: str
@@ -31,7 +31,7 @@ class _Block(NamedTuple):
     """True if the fence names Python or no language."""
 
 
-def find_program(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:
+def find_program(text: str, methods: tuple[str, ...] = ("reset", "step")) -> WrittenProgram | None:
     """Return the last fenced block with a class and all `methods`.
 
     Without such a block, returns the last Python block with a class, or None.
@@ -46,7 +46,7 @@ def find_program(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Wri
         if whole or (block.python and (last is None or not last[0])):
             margin = min(margins, key=len)
             source = _remove_margin(block.text, margin)
-            last = whole, Written(source, () if block.closed and not margin else ("fences",))
+            last = whole, WrittenProgram(source, () if block.closed and not margin else ("fences",))
     return None if last is None else last[1]
 
 

@@ -21,7 +21,7 @@ THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 def find_leaked(hint: str, values: Sequence[str]) -> str | None:
     """Return the first of `values` that the hint states, or None."""
-    told = Told(hint)
+    told = SearchableText(hint)
     return next((value for value in values if _is_counted(value) and told.states(value)), None)
 
 
@@ -31,7 +31,7 @@ def _is_counted(value: str) -> bool:
     return len(value.strip()) >= LEAST
 
 
-class Told:
+class SearchableText:
     """A text that can be searched for values as whole words. Ignores case and punctuation."""
 
     def __init__(self, text: str) -> None:

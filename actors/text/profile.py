@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.text.fences import Written
+from actors.text.fences import WrittenProgram
 from spade.protocol import MemorySeed
 
 
@@ -73,7 +73,7 @@ class Profile(Protocol):
         """
         ...
 
-    def program(self, completion: str) -> Written | None:
+    def program(self, completion: str) -> WrittenProgram | None:
         """Return the program inside a completion, or None."""
         ...
 

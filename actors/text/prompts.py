@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.text import rules, worlds
 from actors.text.actions import answer
-from actors.text.fences import Written, find_program
+from actors.text.fences import WrittenProgram, find_program
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
@@ -58,7 +58,7 @@ class FullProfile(Profile):
         parts.append(rules.LAST)
         return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
-    def program(self, completion: str) -> Written | None:
+    def program(self, completion: str) -> WrittenProgram | None:
         return find_program(answer(completion))
 
     def hint(self, source: str) -> list[ChatMessage]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from learner.batch import MicroBatch, Prepared
+from learner.batch import MicroBatch, PreparedStep
 from learner.loss import Tokens, average_loss, compute_denominator, compute_token_losses
 from learner.step_metrics import Totals
 from spade.config import Loss
@@ -19,7 +19,7 @@ Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
 class Passes:
     """The passes of one process over one batch, one pass for each optimiser step."""
 
-    work: Prepared
+    work: PreparedStep
     """The whole batch. The loss is divided by the denominator of the whole batch."""
     part: Sequence[MicroBatch]
     """Micro-batches of `work` that this process computes."""

@@ -54,7 +54,7 @@ async def serve_rank(launch: Launch, config: Config, ready: Callable[[], None]) 
 
 
 class _Rank:
-    """A rank and its connection to one life of the first rank."""
+    """A rank, connected to the first rank. A first rank that restarts needs a new `_Rank`."""
 
     def __init__(self, first: Client, rank: int, config: Config, models: tuple[Any, Any]) -> None:
         self._first = first

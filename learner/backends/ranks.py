@@ -19,7 +19,7 @@ from spade.config import Config
 from spade.errors import SpadeError
 from spade.processes.entry import end_within
 from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused, Save
-from spade.transport import Inbox, Incoming, Server
+from spade.transport import Inbox, IncomingRequest, Server
 from spade.transport.pump import run_in_background
 
 GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end the process
@@ -41,7 +41,7 @@ class Ranks:
         self._server: Server | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._news = threading.Condition()
-        self._asked: dict[int, Incoming] = {}  # the newest unanswered request of each rank
+        self._asked: dict[int, IncomingRequest] = {}  # the newest unanswered request of each rank
         self._told = 0
         self._command: Command = Done()
         self._lost = ""
@@ -67,7 +67,7 @@ class Ranks:
             if refused is not None and self._server is not None:
                 await self._server.reply(incoming, refused)
 
-    def _ask(self, incoming: Incoming) -> Refused | None:
+    def _ask(self, incoming: IncomingRequest) -> Refused | None:
         """Keep a rank's request until the next command answers it. Returns Refused if there is no such rank, or if a
         newer process of the rank has already asked."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
@@ -147,7 +147,7 @@ class Ranks:
         incoming = self._asked.get(rank)
         return incoming is not None and cast(AwaitCommand, incoming.message).number == self._told
 
-    def _reply(self, incoming: Incoming) -> None:
+    def _reply(self, incoming: IncomingRequest) -> None:
         assert self._server is not None
         self._server.reply_nowait(incoming, self._command)
 

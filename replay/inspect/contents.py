@@ -61,7 +61,7 @@ class StoreContents:
     design_groups: dict[str, records.DesignGroup] = field(default_factory=dict)
     queue: dict[str, records.GroupRecord] = field(default_factory=dict)
     batches: dict[str, records.BatchRecord] = field(default_factory=dict)
-    memory: dict[str, records.Remembered] = field(default_factory=dict)
+    memory: dict[str, records.MemoryEntry] = field(default_factory=dict)
     publications: dict[str, records.Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
     """The fault of each trajectory's provenance."""
@@ -105,7 +105,7 @@ def read_contents(store: Store) -> StoreContents:
         found.design_groups = dict(store.decoded("design_groups", records.DesignGroup, bad))
         found.queue = dict(store.decoded("queue", records.GroupRecord, bad))
         found.batches = dict(store.decoded("batches", records.BatchRecord, bad))
-        found.memory = dict(store.decoded("memory", records.Remembered, bad))
+        found.memory = dict(store.decoded("memory", records.MemoryEntry, bad))
         found.publications = dict(store.decoded("publications", records.Publication, bad))
         for key, reject in store.decoded("rejects", records.Reject, bad):
             found.rejects[key] = msgspec.structs.replace(reject, completion="")
@@ -120,7 +120,7 @@ def read_contents(store: Store) -> StoreContents:
             oldest = min(versions, default=0) if flaw else provenance.find_oldest(steps, trajectory)
             found.trajectories[key] = StoredTokens(trajectory.sampled, versions, oldest, flaw)
         found.recordings = dict(store.decoded("recordings", Recording, bad))
-        for key, kept in store.decoded("quarantine", records.Quarantined, bad):
+        for key, kept in store.decoded("quarantine", records.QuarantineRecord, bad):
             found.quarantine[key] = provenance.describe_flaw(published, kept.trajectory)
     return found
 

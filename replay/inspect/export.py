@@ -27,7 +27,7 @@ class TrajectoryRow(msgspec.Struct):
 
 
 class QuarantinedRow(msgspec.Struct):
-    """A row of the quarantine, with the fields of `Quarantined`."""
+    """A row of the quarantine, with the fields of `QuarantineRecord`."""
 
     holder: str
     why: str
@@ -54,7 +54,7 @@ TABLES: dict[records.Table, type[msgspec.Struct]] = {
     "design_groups": records.DesignGroup,
     "queue": records.GroupRecord,
     "batches": records.BatchRecord,
-    "memory": records.Remembered,
+    "memory": records.MemoryEntry,
     "publications": records.Publication,
     "quarantine": QuarantinedRow,
     "recordings": RecordingRow,
@@ -62,7 +62,7 @@ TABLES: dict[records.Table, type[msgspec.Struct]] = {
 
 _STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
     TrajectoryRow: Trajectory,
-    QuarantinedRow: records.Quarantined,
+    QuarantinedRow: records.QuarantineRecord,
     RecordingRow: Recording,
 }
 
@@ -82,7 +82,7 @@ def convert_row(record: msgspec.Struct) -> msgspec.Struct:
     match record:
         case Trajectory():
             return _unpack_numbers(record)
-        case records.Quarantined():
+        case records.QuarantineRecord():
             return QuarantinedRow(record.holder, record.why, record.at, _unpack_numbers(record.trajectory))
         case Recording():
             return RecordingRow(record.actions, _split_digests(record.answers), record.max_turns)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from replay.ledger.keys import make_imported_id, make_memory_key
-from replay.ledger.records import Remembered, Source
+from replay.ledger.records import MemoryEntry, Source
 from replay.ledger.state import RunState
 from replay.store import Store, open_reader
 from replay.store.load import Header
@@ -14,7 +14,7 @@ from spade.config import Config
 from spade.errors import RunError
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportCounts(msgspec.Struct, frozen=True):
     """Numbers of records."""
 
     taken: int
@@ -25,7 +25,7 @@ class Imported(msgspec.Struct, frozen=True):
     """Records with a skill that the new run lacks."""
 
 
-def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
+def read_memory(path: Path) -> list[tuple[MemoryEntry, Source]]:
     """Read a run's memory with its programs, the oldest first, under ids that no other run has.
 
     Raises RunError if the store does not exist or holds no run.
@@ -34,14 +34,14 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
         header = store.get("meta", "run", Header)
         if header is None:
             raise RunError(f"{path}: no run was ever started in this store")
-        records = store.scan("memory", Remembered)
+        records = store.scan("memory", MemoryEntry)
         sources = store.get_many("sources", [record.environment for record in records], Source)
     ids = (make_imported_id(header.id, record.environment) for record in records)
     renamed = (msgspec.structs.replace(record, environment=id) for record, id in zip(records, ids, strict=True))
     return list(zip(renamed, sources, strict=True))
 
 
-def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
+def import_memory(store: Store, state: RunState, memory: Sequence[tuple[MemoryEntry, Source]]) -> ImportCounts:
     """Append records to the run's memory as its newest, and commit. Skips records that the memory has or once had."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
@@ -59,7 +59,7 @@ def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remember
                 state.delete("memory", make_memory_key(forgotten))
     if changes := state.changes():
         store.commit(store.encode(changes))
-    return Imported(taken, known, foreign)
+    return ImportCounts(taken, known, foreign)
 
 
 def check_fit(new: Config, old: Config) -> None:

@@ -80,7 +80,7 @@ class EventRow(msgspec.Struct, frozen=True, tag_field="kind", tag="event"):
 
 Kind = TypeVar("Kind")
 Key = TypeVar("Key", int, tuple[int, str])
-Measured = TypeVar("Measured", Evaluation, EvaluationRow)
+AnyEvaluation = TypeVar("AnyEvaluation", Evaluation, EvaluationRow)
 Row = StepRow | EvaluationRow | DiversityRow | EventRow
 
 _rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
@@ -109,7 +109,7 @@ class JournalRows(msgspec.Struct, frozen=True):
         return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
 
 
-def find_comparable(evaluations: Sequence[Measured]) -> tuple[Measured, ...]:
+def find_comparable(evaluations: Sequence[AnyEvaluation]) -> tuple[AnyEvaluation, ...]:
     """Return the evaluations with the same `measure` as the newest one. A resumed run may measure by other rules."""
     return tuple(
         one

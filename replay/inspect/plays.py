@@ -81,9 +81,9 @@ def read_finished(
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
-    """Return one finished play for each distinct return of an environment's plays, the highest return first.
+    """Find the different returns of an environment's finished plays. Give one play for each, the highest return first.
 
-    Prefers unhinted plays, then plays with a smaller id.
+    Of the plays with the same return, unhinted plays come first, then plays with a smaller id.
     """
     with open_reader(path) as store:
         plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 
 from replay.ledger.keys import make_version_key
-from replay.ledger.records import Environment, Publication, Remembered, Source
+from replay.ledger.records import Environment, MemoryEntry, Publication, Source
 from replay.store import Store, open_reader
 from replay.store.load import Header
 from spade.codec import compute_program_digest
@@ -92,7 +92,7 @@ class PoolReader:
 
 
 def _list_remembered(store: Store) -> list[tuple[str, str]]:
-    return [(record.environment, record.skill) for record in store.scan("memory", Remembered)]
+    return [(record.environment, record.skill) for record in store.scan("memory", MemoryEntry)]
 
 
 def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | None:

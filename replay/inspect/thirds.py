@@ -10,7 +10,7 @@ from replay.store import Store, open_reader
 from spade.protocol import MOST_PROGRAMS
 
 
-class Third(msgspec.Struct, frozen=True):
+class RunThird(msgspec.Struct, frozen=True):
     """Means over the environments of one third of the run. None if no environment has the figure."""
 
     environments: int
@@ -39,13 +39,15 @@ class Third(msgspec.Struct, frozen=True):
 
 
 class _Played:
-    """Counts of an environment's finished plays: unhinted plays and their turns, plays with tools and instructions."""
+    """Counts over an environment's finished plays: the unhinted plays, their turns, the plays with tools, and the
+    instructions of these.
+    """
 
     def __init__(self) -> None:
         self.plays = self.turns = self.with_tools = self.instructions = 0
 
 
-def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
+def read_thirds(path: Path) -> list[tuple[RunThird, list[str]]]:
     """Read each third with its newest sources, at most MOST_PROGRAMS. Raises RunError if the store does not exist."""
     with open_reader(path) as store, store.pinned():
         environments = store.scan("environments", Environment)
@@ -80,12 +82,12 @@ def _read_sources(store: Store, part: Sequence[Environment]) -> list[str]:
     return [source.source for source in store.get_many("sources", ids, Source)]
 
 
-def _summarise_third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
+def _summarise_third(part: Sequence[Environment], played: dict[str, _Played]) -> RunThird:
     sums = [played[environment.id] for environment in part if environment.id in played]
     scores = [environment.score for environment in part if environment.score is not None]
     with_tools = [environment for environment in part if environment.measures.tools is not None]
     plays = sum(each.plays for each in sums)
-    return Third(
+    return RunThird(
         environments=len(part),
         lines=_compute_mean(environment.measures.lines for environment in part),
         hidden_variables=_compute_mean(environment.measures.hidden_variables for environment in part),

@@ -47,7 +47,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
     """Variables for the chat template."""
 
 
-class Wanted(NamedTuple):
+class AnswerFilter(NamedTuple):
     """The choice of answers to export."""
 
     roles: tuple[Role, ...]
@@ -79,7 +79,7 @@ class ExampleReader:
         self.left_out: Counter[str] = Counter()
         """Answers without a row, by reason."""
 
-    def rows(self, wanted: Wanted) -> Iterator[ExampleRow]:
+    def rows(self, wanted: AnswerFilter) -> Iterator[ExampleRow]:
         """Yield the rows: all designs first, then all plays, each in order."""
         found = {each.id: each for each in self._store.scan("environments", Environment) if each.state != "quarantined"}
         chosen = {id: each for id, each in found.items() if not wanted.skills or each.skill in wanted.skills}

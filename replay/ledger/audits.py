@@ -225,7 +225,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # A program could delay its audit. So if the audit has begun, it is left out and the designer is not paid.
+            # The program itself may have delayed an audit that has begun. So the audit is left out and pays nothing.
             outcome: Outcome = "left out" if audit.lease else "late"
             given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:

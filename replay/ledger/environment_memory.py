@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from replay.ledger.keys import make_seed_id
-from replay.ledger.records import Remembered
+from replay.ledger.records import MemoryEntry
 from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
 
@@ -39,7 +39,7 @@ class EarlierProgram(NamedTuple):
 class EnvironmentMemory:
     """At most `capacity` environments. The oldest leave first. Seeds (`design.seeds`) never leave."""
 
-    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = SEED_SHARE) -> None:
+    def __init__(self, capacity: int, remembered: Iterable[MemoryEntry] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
         self._capacity = capacity
         self._seed_share = seed_share
@@ -49,10 +49,10 @@ class EnvironmentMemory:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[Remembered]:
+    def __iter__(self) -> Iterator[MemoryEntry]:
         return iter(self._records)
 
-    def add(self, record: Remembered) -> list[Remembered]:
+    def add(self, record: MemoryEntry) -> list[MemoryEntry]:
         """Add an environment. Returns the environments that left."""
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
@@ -99,7 +99,7 @@ class EnvironmentMemory:
         """
         low, high = SEED_WIN_RATES
 
-        def worth(record: Remembered) -> float:
+        def worth(record: MemoryEntry) -> float:
             return (record.regret if by_regret else record.reward) or 0.0
 
         fit = [r for r in self._list_environments(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
@@ -128,7 +128,7 @@ class EnvironmentMemory:
         """Return the seeds that name this skill or no skill. If no seed does, return all seeds."""
         return [each for each in self._seeds if each.skill in (skill, None)] or self._seeds
 
-    def _list_environments(self, skill: str, hinted: bool) -> list[Remembered]:
+    def _list_environments(self, skill: str, hinted: bool) -> list[MemoryEntry]:
         """Return the environments of a skill. Without `hinted` plays, drop their regret and hinted win rate.
 
         Another run, or an earlier start of this run, may have measured these.
@@ -137,7 +137,7 @@ class EnvironmentMemory:
         return found if hinted else [msgspec.structs.replace(r, regret=None, win_rate_hinted=None) for r in found]
 
 
-def _make_seed(record: Remembered, reason: str) -> MemorySeed:
+def _make_seed(record: MemoryEntry, reason: str) -> MemorySeed:
     return MemorySeed(record.environment, record.source, record.regret, record.win_rate, reason)
 
 
@@ -145,7 +145,7 @@ def _make_first_seed(program: PoolProgram) -> MemorySeed:
     return MemorySeed(make_seed_id(program.name), program.source, None, None)
 
 
-def _describe_reason(record: Remembered) -> str:
+def _describe_reason(record: MemoryEntry) -> str:
     hinted = record.win_rate_hinted
     won = f"{record.win_rate:.0%} of the plays{'' if hinted is None else ' without a hint'} won"
     if record.win_rate > TOO_EASY:

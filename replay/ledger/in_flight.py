@@ -83,7 +83,7 @@ class Leases(Generic[Work]):
             yield from held.values()
 
 
-class Tally:
+class ChunkCounts:
     """The counts of a chunk.
 
     plays     all plays, the unhinted plays first, by index
@@ -136,7 +136,7 @@ class Flight(Leases[PlayRecord]):
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
         self.sequences: dict[int | None, int] = {}
-        self._chunks: dict[tuple[str, int], Tally] = {}
+        self._chunks: dict[tuple[str, int], ChunkCounts] = {}
         self._fresh: list[tuple[float, str, int]] = []  # ordered by their beginning; closed chunks are skipped
 
     # ------------------------------------------------------------ chunks
@@ -144,7 +144,7 @@ class Flight(Leases[PlayRecord]):
     def open(self, environment: Environment, chunk: Chunk) -> None:
         """Add a chunk of an active environment, before its plays."""
         self.windows.setdefault(environment.id, Window(environment))
-        self._chunks[environment.id, chunk.index] = Tally(chunk)
+        self._chunks[environment.id, chunk.index] = ChunkCounts(chunk)
         if not chunk.begun:
             heappush(self._fresh, (chunk.opened_at, environment.id, chunk.index))
         if chunk.scored_at is None:
@@ -176,7 +176,7 @@ class Flight(Leases[PlayRecord]):
         self.unscored -= 1
         self.resting[environment.id] = environment
 
-    def tally(self, environment: Environment, chunk: Chunk) -> Tally:
+    def tally(self, environment: Environment, chunk: Chunk) -> ChunkCounts:
         """Return the counts of a chunk."""
         return self._chunks[environment.id, chunk.index]
 
@@ -208,7 +208,7 @@ class Flight(Leases[PlayRecord]):
         self._count(play, -1)
         super().drop(play)
 
-    def _count(self, play: PlayRecord, one: int) -> Tally:
+    def _count(self, play: PlayRecord, one: int) -> ChunkCounts:
         tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
         ended = play.state in ("finished", "void")
         window.ended += one * ended
@@ -219,7 +219,7 @@ class Flight(Leases[PlayRecord]):
                 self._weigh(tally, self._steps[play.version], one)
         return tally
 
-    def _weigh(self, tally: Tally, step: int, one: int) -> None:
+    def _weigh(self, tally: ChunkCounts, step: int, one: int) -> None:
         """Add or remove an unhinted play's learner step.
 
         Only a step that appears or vanishes can change the earliest step.
@@ -235,7 +235,7 @@ class Flight(Leases[PlayRecord]):
     def _opened_at(self, play: PlayRecord) -> float:
         return self._chunks[play.environment, play.chunk].chunk.opened_at
 
-    def _fly(self, tally: Tally, one: int) -> None:
+    def _fly(self, tally: ChunkCounts, one: int) -> None:
         if tally.chunk.begun and tally.chunk.scored_at is None:
             _shift(self.sequences, min(tally.steps, default=None), one * tally.unhinted)
 

@@ -9,7 +9,7 @@ designer group   r00001-maze
 
 import re
 
-from replay.ledger.records import Environment, GroupRecord, Job, PlayRecord, Remembered
+from replay.ledger.records import Environment, GroupRecord, Job, MemoryEntry, PlayRecord
 from spade.protocol import Hello
 
 _PLAY = re.compile(r"e\d+-\d+[uh]\d+")
@@ -106,7 +106,7 @@ def make_version_key(version: int) -> str:
     return f"{version:09d}"
 
 
-def make_memory_key(record: Remembered) -> str:
+def make_memory_key(record: MemoryEntry) -> str:
     """Return the key of a memory record. Keys sort by age."""
     return f"{record.number:09d}"
 

@@ -4,7 +4,7 @@ If a trajectory was sampled by weights that were never published, it is quaranti
 trained, and left out of all statistics. Its work is leased again.
 """
 
-from replay.ledger.records import Quarantined
+from replay.ledger.records import QuarantineRecord
 from replay.ledger.state import RunState
 from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 
@@ -53,4 +53,4 @@ def quarantine(state: RunState, key: str, trajectory: Trajectory, why: str, hold
         state.quarantine.add(key)
         state.counters.quarantined += 1
         state.counters.newest_quarantined = f"{key} of {holder}: {why}"
-        state.touch("quarantine", key, Quarantined(holder, why, now, trajectory))
+        state.touch("quarantine", key, QuarantineRecord(holder, why, now, trajectory))

@@ -240,7 +240,7 @@ class BatchRecord(Record):
     groups: tuple[GroupRecord, ...]
 
 
-class Remembered(Record):
+class MemoryEntry(Record):
     """An environment in the memory."""
 
     number: int  # rises with each environment, so the oldest has the lowest
@@ -280,7 +280,7 @@ class Publication(Record):
     metrics: StepMetrics  # measurements of the learner step that made the weights
 
 
-class Quarantined(Record):
+class QuarantineRecord(Record):
     """A trajectory sampled by weights that were never published. Its key names its play or attempt."""
 
     holder: str

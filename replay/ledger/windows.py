@@ -7,7 +7,7 @@ from replay.ledger import audits, provenance
 from replay.ledger.batches import enqueue
 from replay.ledger.designs import close_member, fail_program
 from replay.ledger.keys import compute_instance_number, make_chunk_id, make_memory_key, play_id
-from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Remembered, Score
+from replay.ledger.records import Chunk, Environment, Member, MemoryEntry, PlayRecord, Score
 from replay.ledger.reward import add_to_averages, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
@@ -16,7 +16,7 @@ from spade.returns import has_different_returns, is_won
 
 LEVELS = 256
 VOID_SHARE = 0.25  # largest share of faulty plays in a window; above it the program is quarantined
-SUSPECTED = 2  # the program is blamed after this many leases under which a service crashed
+SUSPECTED = 2  # crashes of a service during leases of one program, after which the program is blamed
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
@@ -289,7 +289,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
     if score.win_rate is None:
         return
     counters = state.counters
-    record = Remembered(
+    record = MemoryEntry(
         number=counters.remembered,
         environment=environment.id,
         skill=environment.skill,

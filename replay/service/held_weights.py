@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 _RETIRED = 1_024  # number of retired digests that are remembered; no engine asks for weights older than these
 
 
-class HeldWeights:
+class EngineWeights:
     """The engines' reports since the service started, at `start` on the run clock.
 
     `silence_s` after the start, every engine has reported.

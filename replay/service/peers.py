@@ -9,8 +9,8 @@ import msgspec
 
 from replay.ledger.keys import make_holder_id
 from replay.ledger.statistics import Meter
-from replay.service.held_weights import HeldWeights
-from replay.service.status import Seen
+from replay.service.held_weights import EngineWeights
+from replay.service.status import PeersView
 from replay.service.why import Progress
 from spade.codec import encode
 from spade.config import Config
@@ -66,7 +66,7 @@ class Peers:
         self._announced = start
         self._broadcast_s: float | None = None
         self._served: dict[str, int] = {}
-        self._held = HeldWeights(start, config.bus.silence_s)
+        self._held = EngineWeights(start, config.bus.silence_s)
 
     def begin(self, server: Server) -> None:
         """Take the server through which peers reach the service from now on."""
@@ -233,7 +233,7 @@ class Peers:
 
     # ------------------------------------------------------------ the whole view
 
-    def seen(self, run: str, now: float) -> Seen:
+    def seen(self, run: str, now: float) -> PeersView:
         """Return the whole view at `now`."""
         hellos, beats = self._list_hellos(), self.beats()
         here = {hello.name for hello in hellos}
@@ -243,7 +243,7 @@ class Peers:
             for supervisor, reported in self._processes.items()
             for process in reported
         ]
-        return Seen(
+        return PeersView(
             run=run,
             now=now,
             traffic=Traffic(

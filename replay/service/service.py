@@ -20,10 +20,10 @@ from replay.service.journal import Journal
 from replay.service.lives import Lives
 from replay.service.peers import Peers
 from replay.service.status import build_status
-from replay.service.waiting import Answer, Replies, Waiting
+from replay.service.waiting import Answer, Replies, WaitingRequests
 from replay.service.why import explain_waits, list_own
 from replay.store import Store
-from replay.store.load import Opened
+from replay.store.load import LoadedRun
 from replay.store.newest_programs import read_newest_programs
 from replay.store.past_batches import explain_dropped, read_packed_batch, read_recorded
 from replay.store.retention import Retention
@@ -52,7 +52,7 @@ from spade.protocol import (
     TakeBatch,
     Weights,
 )
-from spade.transport import WINDOW, Incoming, Server
+from spade.transport import WINDOW, IncomingRequest, Server
 from spade.waits import describe_all
 
 ROUND = 256
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 class Service:
     """The shell around the ledger: bus, store, journal and clock."""
 
-    def __init__(self, config: Config, run: Path, store: Store, opened: Opened) -> None:
+    def __init__(self, config: Config, run: Path, store: Store, opened: LoadedRun) -> None:
         self.ledger = Ledger(opened.state)
         self._config = config
         self._name = run.name
@@ -78,7 +78,7 @@ class Service:
         self._next_tick = self._committed = self._base_s
         # Number of requests in the last round. Peers that are answered together often ask again together.
         self._expected = 1
-        self._waiting = Waiting(WINDOW)
+        self._waiting = WaitingRequests(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._lives = Lives(opened.state, store)
@@ -129,7 +129,7 @@ class Service:
 
     # ------------------------------------------------------------ a round
 
-    async def _collect_arrivals(self, server: Server) -> list[Incoming]:
+    async def _collect_arrivals(self, server: Server) -> list[IncomingRequest]:
         """Wait for the requests to commit together, at most a round.
 
         Returns no requests if a deadline of the service passes first.
@@ -139,7 +139,7 @@ class Service:
         together again.
         """
         wake = min(self._next_tick, self._waiting.deadline())
-        arrived: list[Incoming] = []
+        arrived: list[IncomingRequest] = []
         with trio.move_on_after(max(wake - self.now(), 0.0)):
             arrived.append(await server.receive())
         if not arrived:
@@ -155,7 +155,7 @@ class Service:
         self._expected = len(arrived)
         return arrived
 
-    async def _round(self, server: Server, arrived: list[Incoming]) -> None:
+    async def _round(self, server: Server, arrived: list[IncomingRequest]) -> None:
         now, state = self.now(), self.ledger.state
         if now >= self._next_tick:
             self._next_tick = now + TICK_S
@@ -208,7 +208,7 @@ class Service:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
-    def _serve(self, arrived: list[Incoming], now: float) -> Replies:
+    def _serve(self, arrived: list[IncomingRequest], now: float) -> Replies:
         """Apply requests. Return the replies to send after the commit. A request without a reply waits."""
         replies: Replies = []
         counters = self.ledger.state.counters
@@ -222,7 +222,7 @@ class Service:
         self._peers.finished(counters.plays - before, now)
         return replies
 
-    def _answer(self, incoming: Incoming, now: float) -> Answer | None:
+    def _answer(self, incoming: IncomingRequest, now: float) -> Answer | None:
         request, holder = incoming.message, make_holder_id(incoming.hello)
         if why := self._lives.over(incoming.hello):  # a newer process of this name came while this request waited
             return Refused(why)
@@ -267,7 +267,7 @@ class Service:
         self._peers.measure(request, now)
         return answer
 
-    async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
+    async def _reply(self, server: Server, incoming: IncomingRequest, answer: Answer) -> None:
         response: Response | bytes
         if isinstance(answer, BatchRecord):
             last = answer.step == find_last_step(self.ledger.state)

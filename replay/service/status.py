@@ -15,7 +15,7 @@ from spade.protocol import Counts, Drawn, Histories, Process, Recent, Role, Stat
 NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__struct_fields__)
 
 
-class Seen(msgspec.Struct, frozen=True):
+class PeersView(msgspec.Struct, frozen=True):
     """The service's view of its peers, which the state does not hold."""
 
     run: str
@@ -31,7 +31,7 @@ class Seen(msgspec.Struct, frozen=True):
     waits: tuple[Wait, ...]
 
 
-def build_status(ledger: Ledger, seen: Seen) -> Status:
+def build_status(ledger: Ledger, seen: PeersView) -> Status:
     """Return the Status of a run. `docs/metrics.md` defines names, units and windows."""
     state = ledger.state
     history, finished = state.history, describe_reached(state, seen.now)

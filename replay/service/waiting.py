@@ -19,28 +19,28 @@ from spade.protocol import (
     Response,
     TakeBatch,
 )
-from spade.transport import Incoming
+from spade.transport import IncomingRequest
 
 PATIENCE = 2  # a peer may have twice its window of requests waiting: open ones, and ones that it has given up
 
 # For a BatchRecord or GetNewestPrograms, the message is read from the store when it is sent.
 Answer = Response | BatchRecord | GetNewestPrograms
-Replies = list[tuple[Incoming, Answer]]
+Replies = list[tuple[IncomingRequest, Answer]]
 
 
-class Waiting:
+class WaitingRequests:
     """The waiting requests, tried again in the order they came, so that peers do not poll. Bounded for each peer."""
 
     def __init__(self, window: int) -> None:
         self._most = PATIENCE * window
-        self._kept: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
+        self._kept: dict[tuple[bytes, int], tuple[IncomingRequest, float]] = {}
         self._count: Counter[bytes] = Counter()  # by peer
 
     def deadline(self) -> float:
         """Return the earliest deadline of the waiting requests."""
         return min((deadline for _, deadline in self._kept.values()), default=math.inf)
 
-    def keep(self, incoming: Incoming, now: float) -> Refused | None:
+    def keep(self, incoming: IncomingRequest, now: float) -> Refused | None:
         """Keep a request, or refuse it. A request that is sent again replaces its first copy."""
         request, key = incoming.message, (incoming.peer, incoming.id)
         assert isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch), (
@@ -54,7 +54,7 @@ class Waiting:
 
     def try_again(
         self,
-        answer: Callable[[Incoming, float], Answer | None],
+        answer: Callable[[IncomingRequest, float], Answer | None],
         why: Callable[[], str],
         peers: Container[bytes],
         now: float,

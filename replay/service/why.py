@@ -11,7 +11,7 @@ from replay.ledger.state import RunState
 from spade.pools import Drawing
 from spade.protocol import Wait
 
-NAME = "replay"  # the name of the service in the waits that processes report
+NAME = "replay"  # processes report this name if they wait for the replay service
 
 
 def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:

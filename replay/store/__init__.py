@@ -8,15 +8,15 @@ or not.
 from replay.store.check import FORMAT, Format, is_short
 from replay.store.opening import lock, open_reader, open_store
 from replay.store.seal import DamagedError
-from replay.store.store import Commit, Extent, Store
+from replay.store.store import Commit, Store, TableSize
 
 __all__ = [
     "FORMAT",
     "Commit",
     "DamagedError",
-    "Extent",
     "Format",
     "Store",
+    "TableSize",
     "is_short",
     "lock",
     "open_reader",

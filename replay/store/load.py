@@ -47,7 +47,7 @@ class KnownLives(records.Record):
     """By name, the newest life last."""
 
 
-class Opened(msgspec.Struct, frozen=True):
+class LoadedRun(msgspec.Struct, frozen=True):
     """A loaded run."""
 
     state: RunState
@@ -60,7 +60,7 @@ class Opened(msgspec.Struct, frozen=True):
     """Digest of the run's documents, "" until it is known."""
 
 
-def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
+def open_run(store: Store, config: Config, corpus: str = "") -> LoadedRun:
     """Begin the run in an empty store, or load the run that is in the store.
 
     `corpus` is the digest of the documents that its designers have now. Raises RunError if a setting that may not
@@ -74,7 +74,7 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
         secret = draw_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
         header = Header(secret, compute_digest(config), settings, time.time(), corpus)
         store.commit(store.encode([("meta", "run", header)]))
-        return Opened(RunState(config, secret), 0.0, False, {}, corpus)
+        return LoadedRun(RunState(config, secret), 0.0, False, {}, corpus)
     changed = _find_changes(header.settings, settings)
     if header.digest != compute_digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
@@ -93,7 +93,7 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     if now != header:
         state.touch("meta", "run", now)
     clock = store.get("meta", "clock", records.Clock) or records.Clock()
-    return Opened(state, clock.elapsed_s, True, changed, now.corpus)
+    return LoadedRun(state, clock.elapsed_s, True, changed, now.corpus)
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:
@@ -107,7 +107,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
         state.statistics = msgspec.structs.replace(
             statistics, keep_plays=PLAYS, keep_slots=config.design.active_environments
         )
-    design, remembered = config.design, store.scan("memory", records.Remembered)
+    design, remembered = config.design, store.scan("memory", records.MemoryEntry)
     state.memory = EnvironmentMemory(design.memory_records, remembered)
     if (seeds := store.get("meta", "seeds", SeedPool)) is not None:
         state.memory.begin_with(seeds.programs)

@@ -163,7 +163,7 @@ class _Table:
                 self._look(one.number, depth - 1, begins, ends)
 
     def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
-        """Yield the records of a page of a kind. Together they must fill the bytes that its head states."""
+        """Yield the records of a page of the given kind. They must fill the bytes that the page's head states."""
         found, _, found_kind, lower, upper = PAGE.unpack_from(page)
         if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 
-class Extent(msgspec.Struct, frozen=True):
+class TableSize(msgspec.Struct, frozen=True):
     """The size of a table."""
 
     records: int
@@ -106,10 +106,10 @@ class Store:
         """Return the bytes of a table's pages."""
         return self._read(table, lambda transaction: self._measure_extent(transaction, table)).bytes
 
-    def _measure_extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
+    def _measure_extent(self, transaction: lmdb.Transaction, table: Table) -> TableSize:
         stat = transaction.stat(self._tables[table])
         count = count_pages(transaction, self._tables[table]) + (self._log.pages(transaction) if table == LOGGED else 0)
-        return Extent(stat["entries"], count * stat["psize"])
+        return TableSize(stat["entries"], count * stat["psize"])
 
     def bodies(self, keys: Sequence[str], read: Callable[[Sequence[bytes | memoryview]], Result]) -> Result:
         """Call `read` with the encoded trajectories, in the order of `keys`, and return its result.
@@ -250,10 +250,10 @@ class Store:
     def _make_damaged_error(self, what: str) -> DamagedError:
         return DamagedError(self.path, what)
 
-    def extents(self) -> dict[Table, Extent]:
+    def extents(self) -> dict[Table, TableSize]:
         """Return the size of every table."""
 
-        def read(transaction: lmdb.Transaction) -> dict[Table, Extent]:
+        def read(transaction: lmdb.Transaction) -> dict[Table, TableSize]:
             return {table: self._measure_extent(transaction, table) for table in self._tables}
 
         return self._read("the tables", read)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from spade.cluster.needs import PLACED, compute_needs
-from spade.cluster.placed import Cluster, Lost, PlacedLife
-from spade.cluster.post import RECORD, Parcel
+from spade.cluster.placed import Cluster, LostMachines, PlacedLife
+from spade.cluster.post import RECORD, PostSetup
 from spade.config import Bus, Config, PlacedRole, Supervise, dump, is_local
 from spade.errors import ConfigError
 from spade.processes.child import AnyLife, Life
@@ -53,7 +53,7 @@ def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, La
 
     The roles of `PLACED` live on the cluster, all other roles on this machine.
     """
-    text, lost = dump(config), Lost()
+    text, lost = dump(config), LostMachines()
     record = (run / RECORD).read_bytes()
 
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
@@ -62,8 +62,8 @@ def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, La
         asked = compute_needs(config, launch.role)
         # None means the GPUs that the cluster shows to the post. () means no GPU, even if the cluster hides no GPU.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
-        parcel = Parcel(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
-        return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)
+        setup = PostSetup(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
+        return PlacedLife(cluster, setup, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)
 
     return live
 

@@ -17,7 +17,7 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from spade.cluster.needs import Machine, MachineShare
-from spade.cluster.placed import PostGoneError, Where
+from spade.cluster.placed import PostGoneError, PostMachine
 from spade.cluster.post import Post
 from spade.errors import ConfigError, RunError
 
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 class PostActor(Post):
     """A post that runs as an actor of Ray."""
 
-    def where(self) -> Where:
+    def where(self) -> PostMachine:
         """Return the machine that Ray has chosen."""
-        return Where(ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id(), monotonic())
+        return PostMachine(ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id(), monotonic())
 
 
 class _RayPost:

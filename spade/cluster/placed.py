@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import trio
 
 from spade.cluster.needs import Machine, MachineShare
-from spade.cluster.post import News, Parcel, pack
+from spade.cluster.post import PostReport, PostSetup, pack
 from spade.disk import open_to_append
 from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class PostGoneError(SpadeError):
-    """A post that cannot be reached. Its process may still run, for as long as the heartbeat rule of `post` allows.
+    """A post cannot be reached. Its process may still run until the post misses its heartbeat (`post.py`).
 
-    `known` is True if the cluster says that the post has ended. If the machine is lost as well, the cluster knows this
-    too, and places nothing more there.
+    `known` is True if the cluster says that the post has ended. In that case the cluster also knows whether the post's
+    machine is lost, and starts nothing more on a lost machine.
     """
 
     def __init__(self, reason: str, *, known: bool = False) -> None:
@@ -36,7 +36,7 @@ class PostGoneError(SpadeError):
         self.known = known
 
 
-class Where(NamedTuple):
+class PostMachine(NamedTuple):
     """The machine of a post."""
 
     host: str
@@ -91,13 +91,13 @@ class JoinedCluster(Cluster, Protocol):
         """
 
 
-class Lost:
+class LostMachines:
     """Machines that were lost lately."""
 
     def __init__(self) -> None:
         self._at: dict[str, tuple[float, str]] = {}  # by lost machine: the time of the loss, and its address
 
-    def add(self, where: Where) -> None:
+    def add(self, where: PostMachine) -> None:
         """Record that a machine does not answer."""
         self._at[where.node] = trio.current_time(), where.host
 
@@ -118,14 +118,20 @@ class PlacedLife:
     """
 
     def __init__(
-        self, cluster: Cluster, parcel: Parcel, needs: MachineShare, logfile: Path, unheard_s: float, lost: Lost
+        self,
+        cluster: Cluster,
+        setup: PostSetup,
+        needs: MachineShare,
+        logfile: Path,
+        unheard_s: float,
+        lost: LostMachines,
     ) -> None:
         self._cluster, self._lost = cluster, lost
-        self._parcel, self._needs = parcel, needs
+        self._setup, self._needs = setup, needs
         self._logfile, self._unheard_s = logfile, unheard_s
         self._offset = 0
         self._until = 0.0
-        self._where = Where("", "", 0.0)
+        self._where = PostMachine("", "", 0.0)
         self._retiring = False
         self._told = (0, False)  # the pid, and True once it is ready
         self._dead = False  # True if the cluster says that the post has ended
@@ -135,16 +141,16 @@ class PlacedLife:
         """See `AnyLife`."""
         self._retiring = True  # the post is told before its next report
 
-    async def run(self, told: LifeWatcher) -> End:
+    async def run(self, watcher: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
         open_to_append(self._logfile).close()
         post: RemotePost | None = None
         end: End | None = None
         try:
-            post = await self._place(told)
-            parcel = pack(self._parcel)
-            await self._ask(post, told, "begin", parcel, self._where.host, self._where.now)
-            end = await self._follow(post, told)
+            post = await self._place(watcher)
+            setup = pack(self._setup)
+            await self._ask(post, watcher, "begin", setup, self._where.host, self._where.now)
+            end = await self._follow(post, watcher)
         except PostGoneError as error:
             end = End(_GONE, str(error), "")
         except ConfigError as error:
@@ -153,31 +159,31 @@ class PlacedLife:
             if post is not None:
                 if end is None:
                     with trio.CancelScope(shield=True):
-                        await self._drain(post, told)
+                        await self._drain(post, watcher)
                 post.dismiss()
         return end
 
-    async def _place(self, told: LifeWatcher) -> RemotePost:
+    async def _place(self, watcher: LifeWatcher) -> RemotePost:
         """Return a post that has a place. Raises PostGoneError."""
         while True:
             away = self._lost.away()
             post = self._cluster.post(self._needs, away)
             try:
-                if await self._placed(post, away, told):
+                if await self._placed(post, away, watcher):
                     return post
             except BaseException:
                 post.dismiss()
                 raise
             post.dismiss()
 
-    async def _placed(self, post: RemotePost, away: Mapping[str, str], told: LifeWatcher) -> bool:
+    async def _placed(self, post: RemotePost, away: Mapping[str, str], watcher: LifeWatcher) -> bool:
         """Wait for the place of a post.
 
         Returns False if its machine is lost meanwhile, or if the machines to avoid have changed.
         """
-        answer: Where | None = None
+        answer: PostMachine | None = None
         async with unwrap_errors(trio.open_nursery()) as nursery:
-            nursery.start_soon(self._look, away, told, nursery.cancel_scope)
+            nursery.start_soon(self._look, away, watcher, nursery.cancel_scope)
             answer = await post.call("where")
         if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` ran
             return False
@@ -185,57 +191,57 @@ class PlacedLife:
         self._record_heard()
         return True
 
-    async def _look(self, away: Mapping[str, str], told: LifeWatcher, placing: trio.CancelScope) -> None:
+    async def _look(self, away: Mapping[str, str], watcher: LifeWatcher, placing: trio.CancelScope) -> None:
         lost = f" (not of {', '.join(sorted(away.values()))}, which did not answer)" if away else ""
         while self._lost.away() == away:
             await trio.sleep(LOOK_S)
-            told.on_wait(f"{self._needs}{lost}")
+            watcher.on_wait(f"{self._needs}{lost}")
         placing.cancel()
 
-    async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
+    async def _follow(self, post: RemotePost, watcher: LifeWatcher) -> End:
         """Report the life to `told` and fetch its log, until its end. Raises PostGoneError if the post is given up."""
         passed_on = False
         now = self._where.now
         while True:
             if self._retiring and not passed_on:
                 passed_on = True
-                await self._ask(post, told, "retire")
-            report: News = await self._ask(post, told, "report", now, self._offset)
+                await self._ask(post, watcher, "retire")
+            report: PostReport = await self._ask(post, watcher, "report", now, self._offset)
             now = report.now
             self._keep(report.output)
             if report.pid and report.pid != self._told[0]:
-                told.on_start(report.pid, self._where.host)
+                watcher.on_start(report.pid, self._where.host)
             if report.ready and not self._told[1]:
-                told.on_ready()
+                watcher.on_ready()
             self._told = (report.pid, report.ready)
             if report.end is not None:
                 code, why, tail = report.end
                 self.left = report.left
                 return End(code, f"{why} (on {self._where.host})" if why else why, tail)
 
-    async def _drain(self, post: RemotePost, told: LifeWatcher) -> None:
+    async def _drain(self, post: RemotePost, watcher: LifeWatcher) -> None:
         try:
-            await self._ask(post, told, "stop")
-            await self._follow(post, told)
+            await self._ask(post, watcher, "stop")
+            await self._follow(post, watcher)
         except PostGoneError as error:
             self.left = str(error)
 
-    async def _ask(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
+    async def _ask(self, post: RemotePost, watcher: LifeWatcher, method: str, *values: Any) -> Any:
         """Return the answer of a post that has begun.
 
         Raises PostGoneError if the post did not answer before its process must have ended.
         """
         with trio.move_on_at(self._until):
-            return await self._answer(post, told, method, *values)
+            return await self._answer(post, watcher, method, *values)
         if trio.current_time() > self._until + LATE_S:  # this process was suspended, so an answer may be waiting
             with trio.move_on_after(LAST_S):
-                return await self._answer(post, told, method, *values)
+                return await self._answer(post, watcher, method, *values)
         if self._dead:
             raise PostGoneError(f"its post has died (on {self._where.host})")
         self._lost.add(self._where)
         raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
 
-    async def _answer(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
+    async def _answer(self, post: RemotePost, watcher: LifeWatcher, method: str, *values: Any) -> Any:
         """Call the post until it answers, however long this takes."""
         unheard = ""
         while True:
@@ -245,10 +251,10 @@ class PlacedLife:
                 # A post that cannot be reached may be alive: a closed connection does not show that a process ended.
                 if str(error) != unheard:
                     unheard = str(error)
-                    log.warning("%s on %s: %s", self._parcel.launch.name, self._where.host, error)
+                    log.warning("%s on %s: %s", self._setup.launch.name, self._where.host, error)
                 self._dead = error.known
                 self._told = (0, False)  # report the state again if the process lives on
-                told.on_wait(f"the end of its life on {self._where.host}, which does not answer")
+                watcher.on_wait(f"the end of its life on {self._where.host}, which does not answer")
                 await trio.sleep(AGAIN_S)
             else:
                 self._record_heard()

@@ -36,7 +36,7 @@ RECORD = "run.json"
 _NEVER = "left before it was started"
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class PostSetup(msgspec.Struct, frozen=True):
     """Everything that a post needs. Its machine may not see the supervisor's files."""
 
     module: str
@@ -59,7 +59,7 @@ class Parcel(msgspec.Struct, frozen=True):
 
 
 class _Packed(msgspec.Struct, frozen=True):
-    """A parcel as it is sent. A parcel's layout may differ between releases, so the release is read first."""
+    """A packed `PostSetup`. Its layout may differ between releases, so the release is read first."""
 
     spade: str
     """Release of the sender."""
@@ -67,11 +67,11 @@ class _Packed(msgspec.Struct, frozen=True):
     protocol: int
     """PROTOCOL_VERSION of the sender."""
 
-    parcel: msgspec.Raw
-    """The parcel as msgpack."""
+    setup: msgspec.Raw
+    """The `PostSetup` as msgpack."""
 
 
-class News(msgspec.Struct, frozen=True):
+class PostReport(msgspec.Struct, frozen=True):
     """A post's report."""
 
     now: float
@@ -111,7 +111,7 @@ class Post:
         self._scope = trio.CancelScope()
         self._begun = self._stopped = self._alone = False
 
-    def begin(self, parcel: bytes, host: str, heard: float) -> None:
+    def begin(self, setup: bytes, host: str, heard: float) -> None:
         """Start the life on this machine, at the address `host`, unless it was stopped before.
 
         `heard` is the time of the last answer that reached the supervisor.
@@ -121,9 +121,9 @@ class Post:
             if self._stopped or self._begun:  # the life has begun already, because the first answer was lost on its way
                 return
             self._begun = True
-        threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
+        threading.Thread(target=self._live, args=(setup, host), daemon=True).start()
 
-    def report(self, heard: float, offset: int) -> News:
+    def report(self, heard: float, offset: int) -> PostReport:
         """Report the life as soon as there is news.
 
         `heard` is the `now` of the last answer that reached the supervisor. A new call ends an earlier call that still
@@ -135,13 +135,13 @@ class Post:
             self._news.notify_all()
             self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
             if self._asked != asked:  # a newer report gets the log and the news
-                return News(time.monotonic(), self._pid, self._ready, b"", None, self._left)
+                return PostReport(time.monotonic(), self._pid, self._ready, b"", None, self._left)
             self._told = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
             end = None if len(output) == OUTPUT_BYTES else self._end
             if end is not None:
                 self._forget_log()
-            return News(time.monotonic(), self._pid, self._ready, output, end, self._left)
+            return PostReport(time.monotonic(), self._pid, self._ready, output, end, self._left)
 
     def stop(self) -> None:
         """Drain the process."""
@@ -173,7 +173,7 @@ class Post:
     def on_wait(self, what: str) -> None:
         """See `LifeWatcher`. A process on the post's own machine never waits."""
 
-    def _live(self, parcel: bytes, host: str) -> None:
+    def _live(self, setup: bytes, host: str) -> None:
         """Run the whole life, in a thread of its own."""
         end, left = End(FINAL, "its post met an unforeseen error; see the cluster's own logs", ""), _NEVER
         try:
@@ -182,7 +182,7 @@ class Post:
             try:
                 (home / _LOG).touch()
                 self._log = disk.hold(home / _LOG)
-                given = _unpack(parcel, host)
+                given = _unpack(setup, host)
                 launch, settings = _settle(given, host, home)
                 self._life = life = Life(given.module, launch, home / _LOG, settings.supervise)
                 end = trio.run(self._run, life, settings.bus.silence_s)
@@ -228,41 +228,41 @@ class Post:
             self._log = None
 
 
-def pack(parcel: Parcel) -> bytes:
-    """Pack a parcel, to be sent to its post."""
-    return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(parcel))))
+def pack(setup: PostSetup) -> bytes:
+    """Pack a setup for its post."""
+    return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(setup))))
 
 
-def _unpack(data: bytes, host: str) -> Parcel:
-    """Unpack a parcel. Raises RunError if its sender has another release than this machine."""
+def _unpack(data: bytes, host: str) -> PostSetup:
+    """Unpack a setup. Raises RunError if its sender has another release than this machine."""
     packed = msgspec.msgpack.decode(data, type=_Packed)
     if (packed.spade, packed.protocol) != (__version__, PROTOCOL_VERSION):
         raise RunError(
             f"{host} has spade {__version__} with protocol {PROTOCOL_VERSION}, the supervisor {packed.spade} with "
             f"{packed.protocol}; install the same release on all machines"
         )
-    return msgspec.msgpack.decode(packed.parcel, type=Parcel)
+    return msgspec.msgpack.decode(packed.setup, type=PostSetup)
 
 
-def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Config]:
-    """Unpack a parcel's files, and return orders and config for this machine.
+def _settle(setup: PostSetup, host: str, home: Path) -> tuple[Launch, config.Config]:
+    """Unpack the files of a setup, and return orders and config for this machine.
 
     Raises ConfigError or RunError.
     """
-    launch, keys = parcel.launch, home / "keys"
-    for name, data in parcel.keys.items():
+    launch, keys = setup.launch, home / "keys"
+    for name, data in setup.keys.items():
         file = keys / name
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file.touch(mode=0o600)
         file.write_bytes(data)
-    if Path(parcel.folder).is_dir():
-        os.chdir(parcel.folder)
+    if Path(setup.folder).is_dir():
+        os.chdir(setup.folder)
     settings = home / "config.toml"
-    settings.write_text(parcel.config, encoding="utf-8")
-    here = config.load(str(settings), (f"bus.keys={keys}",) if parcel.keys else ())
+    settings.write_text(setup.config, encoding="utf-8")
+    here = config.load(str(settings), (f"bus.keys={keys}",) if setup.keys else ())
     settings.write_text(config.dump(here), encoding="utf-8")
     run = Path(launch.run)
-    if not has_run(run, parcel.record):
+    if not has_run(run, setup.record):
         if launch.role == "learner":
             raise RunError(
                 f"{run}: {host} does not see this run directory, and a learner needs it; put it on a file system that "

@@ -26,7 +26,7 @@ class Setting(msgspec.Struct, frozen=True):
     """Documentation as one paragraph, "" if it is missing."""
 
 
-class Described(msgspec.Struct, frozen=True):
+class DescribedSection(msgspec.Struct, frozen=True):
     """One section of the configuration."""
 
     name: str
@@ -37,18 +37,18 @@ class Described(msgspec.Struct, frozen=True):
     """The section's settings, in order."""
 
 
-def list_sections() -> tuple[Described, ...]:
+def list_sections() -> tuple[DescribedSection, ...]:
     """Return all sections with their settings, in the order of the config."""
     return tuple(_describe_section(name, type(getattr(Config(), name))) for name in Config.__struct_fields__)
 
 
-def _describe_section(section_name: str, section: type[Section]) -> Described:
+def _describe_section(section_name: str, section: type[Section]) -> DescribedSection:
     docs = dict(_read_field_docs(section))
     settings = tuple(
         Setting(name, field.type, _get_default(field), docs.get(name, ""))
         for name, field in list_fields(section).items()
     )
-    return Described(section_name, inspect.getdoc(section) or "", settings)
+    return DescribedSection(section_name, inspect.getdoc(section) or "", settings)
 
 
 def _get_default(field: msgspec.inspect.Field) -> Any:

@@ -19,7 +19,7 @@ _LONGEST_SHOWN = 200  # characters
 _SETTING = re.compile(r"\w+\.\w+")
 
 
-class Merged(msgspec.Struct, frozen=True):
+class MergedConfig(msgspec.Struct, frozen=True):
     """A config file merged with its bases."""
 
     tree: dict[str, Any]
@@ -70,7 +70,7 @@ def _parse_toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode("utf-8-sig"))  # an editor of Windows may write a byte order mark
 
 
-def read_merged(name: str) -> Merged:
+def read_merged(name: str) -> MergedConfig:
     """Read the recipe, TOML file or run directory `name`, merged with the whole chain of configs that it extends.
 
     A table is merged key by key with the table of the base. Any other value replaces the base's. Raises ConfigError.
@@ -87,7 +87,7 @@ def read_merged(name: str) -> Merged:
                 origins |= {f"{section}.{field}": file for field in table}
             else:
                 tree[section] = table
-    return Merged(tree, tuple(file for file, _ in layers), origins)
+    return MergedConfig(tree, tuple(file for file, _ in layers), origins)
 
 
 def _read_layers(name: str) -> list[tuple[str, dict[str, Any]]]:

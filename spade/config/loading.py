@@ -12,7 +12,7 @@ import tomli_w
 
 from spade.config.allowed import describe_allowed, list_fields
 from spade.config.checks import check
-from spade.config.inheritance import Merged, read_merged
+from spade.config.inheritance import MergedConfig, read_merged
 from spade.config.paths import make_paths_absolute
 from spade.config.retired import current
 from spade.config.sections import Config
@@ -64,7 +64,7 @@ def list_differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _explain_refused(error: str, merged: Merged) -> str:
+def _explain_refused(error: str, merged: MergedConfig) -> str:
     """Turn msgspec's `error` into a line with the file, the setting, its allowed values and its present value."""
     text, _, path = error.replace(" - at `key` in `", " - at `", 1).partition(" - at `$.")
     path = path.removesuffix("`")
@@ -84,7 +84,7 @@ def _explain_refused(error: str, merged: Merged) -> str:
     return f"{_find_origin(merged, path)}: {path}: {text}" if path else f"{merged.files[0]}: {text}"
 
 
-def _find_origin(merged: Merged, setting: str) -> str:
+def _find_origin(merged: MergedConfig, setting: str) -> str:
     return merged.origins.get(setting, merged.files[0])
 
 
@@ -95,7 +95,7 @@ def _format_value(value: object) -> str:
         return "a number of too many digits"
 
 
-def _apply_override(merged: Merged, override: str) -> None:
+def _apply_override(merged: MergedConfig, override: str) -> None:
     """Apply one override `section.key=value`. The value is TOML, or a bare word that is taken as a string."""
     key, equals, text = override.partition("=")
     section, dot, field = key.strip().partition(".")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from spade.config.allowed import describe_allowed
-from spade.config.described import Described, Setting, list_sections
+from spade.config.described import DescribedSection, Setting, list_sections
 from spade.config.retired import RETIRED
 from spade.config.sections.bounds import MOST, MOST_BYTES, MOST_SECONDS
 
@@ -36,7 +36,7 @@ def write_reference() -> str:
     return "\n".join([_HEAD + _INTRODUCTION, *map(_write_section, list_sections()), _write_retired()])
 
 
-def _write_section(section: Described) -> str:
+def _write_section(section: DescribedSection) -> str:
     rows = "".join(map(_write_row, section.settings))
     return f"## {section.name}\n\n{section.doc}\n\n| setting | values | default | |\n|---|---|---|---|\n{rows}"
 

@@ -2,7 +2,7 @@
 
 from spade.estimates.intervals import Interval, compute_student_quantile, compute_wilson_interval
 from spade.estimates.means import compute_clustered_mean, compute_mean_and_error
-from spade.estimates.paired import Difference, Side, compute_average_difference, compute_difference
+from spade.estimates.paired import Difference, Values, compute_average_difference, compute_difference
 from spade.estimates.passes import compute_all_of, compute_any_of, pass_share
 from spade.estimates.shares import (
     ItemTally,
@@ -18,7 +18,7 @@ __all__ = [
     "Interval",
     "ItemTally",
     "Share",
-    "Side",
+    "Values",
     "compute_all_of",
     "compute_any_of",
     "compute_average",

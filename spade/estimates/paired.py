@@ -10,7 +10,7 @@ from spade.estimates.means import compute_mean_and_error
 
 _ALIKE = 1e-9  # differences this close differ only by rounding, like 1 − 2/3 and 1/3
 
-Side = Mapping[str, float]
+Values = Mapping[str, float]
 """The mean of each item, by its name."""
 
 
@@ -43,7 +43,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Items with a lower mean than before."""
 
 
-def compute_difference(now: Side, before: Side) -> Difference | None:
+def compute_difference(now: Values, before: Values) -> Difference | None:
     """Return the paired difference, or None if the sides do not share an item."""
     deltas = [now[name] - before[name] for name in sorted(now.keys() & before.keys())]
     if not deltas:

@@ -19,7 +19,15 @@ from spade.evaluations.folder import (
     read_summary,
 )
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
-from spade.evaluations.record import ERRORS, LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record import (
+    ERRORS,
+    LONGEST_DETAIL,
+    NO_PROMPT,
+    ErrorKind,
+    SampleRecord,
+    SampleSchedule,
+    sample_seed,
+)
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, Rules, Sampling, list_differing, refuse_other
 from spade.evaluations.summary import (
@@ -45,8 +53,8 @@ __all__ = [
     "RecordFile",
     "Rules",
     "SampleRecord",
+    "SampleSchedule",
     "Sampling",
-    "Scheduled",
     "SuiteAverage",
     "SuiteItem",
     "Summary",

@@ -12,7 +12,7 @@ import msgspec
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import list_folder, open_for_reading, read, replace
 from spade.errors import RunError, format_reason
-from spade.evaluations.record import SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record import SampleRecord, SampleSchedule, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarise_records
@@ -59,7 +59,7 @@ def _name_place(rules: Rules) -> Path:
 
 
 @contextmanager
-def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[RecordFile]:
+def open_folder(run: Path, rules: Rules, scheduled: SampleSchedule) -> Iterator[RecordFile]:
     """Begin or continue an evaluation. The end of the block writes its summary.
 
     Raises RunError if its files are damaged or in use.
@@ -96,7 +96,7 @@ def _compute_summary_digest(records: Path, length: int, summary: Summary) -> str
     return hasher.hexdigest()
 
 
-def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
+def _begin(folder: Path, rules: Rules, scheduled: SampleSchedule) -> RecordFile:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / PROTOCOL).exists():
         replace(folder / PROTOCOL, rules.toml())
@@ -104,7 +104,7 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     return RecordFile(folder / RECORDS, scheduled)
 
 
-def is_finished(run: Path, rules: Rules, scheduled: Scheduled) -> bool:
+def is_finished(run: Path, rules: Rules, scheduled: SampleSchedule) -> bool:
     """Return True if all samples are recorded and the summary covers them. Writes nothing."""
     folder = name_folder(run, rules)
     try:

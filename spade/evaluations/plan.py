@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from spade.evaluations.record import Scheduled
+from spade.evaluations.record import SampleSchedule
 from spade.evaluations.rules import Rules
 
 
@@ -33,5 +33,5 @@ class EvaluationPlan(NamedTuple):
     items: dict[str, SuiteItem]
     """Items by name."""
 
-    scheduled: Scheduled
+    scheduled: SampleSchedule
     """Samples to play."""

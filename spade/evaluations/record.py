@@ -101,7 +101,7 @@ def sample_seed(suite: str, item: str, sample: int, seed: int) -> int:
     return derive(b"", "eval", suite, item, sample, seed)
 
 
-class Scheduled(msgspec.Struct, frozen=True):
+class SampleSchedule(msgspec.Struct, frozen=True):
     """The samples of an evaluation."""
 
     items: Mapping[str, str]

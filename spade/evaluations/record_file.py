@@ -18,13 +18,13 @@ import msgspec
 from spade.decoding import UnreadableError
 from spade.disk import open_for_reading
 from spade.errors import RunError, format_reason
-from spade.evaluations.record import SampleRecord, Scheduled, read_record, write_record
+from spade.evaluations.record import SampleRecord, SampleSchedule, read_record, write_record
 from spade.text import as_line as one_line
 
 LONGEST = 1 << 25  # bytes of one line
 
 
-def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
+def read_records(file: Path, scheduled: SampleSchedule) -> Iterator[SampleRecord]:
     """Yield the records of a file, which another process may be writing.
 
     Of two records for one sample, the first counts. A last line without a newline does not count. Raises RunError with
@@ -41,7 +41,7 @@ def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
 class RecordFile:
     """The records so far, without their texts, and the open file to append to. A context manager that closes it."""
 
-    def __init__(self, file: Path, scheduled: Scheduled) -> None:
+    def __init__(self, file: Path, scheduled: SampleSchedule) -> None:
         """Open the file and read its records.
 
         Raises RunError if another process has the file open, or if a line is not a record of this evaluation. Raises
@@ -78,10 +78,10 @@ class RecordFile:
         return [key for key in self._scheduled if key not in self.records]
 
     def add(self, record: SampleRecord) -> bool:
-        """Append a record. Returns False if its sample has a record already. That record stays.
+        """Append a record. Returns False, and appends nothing, if the sample has a record already.
 
-        The line reaches the system before this returns, so a killed process does not lose it. Raises RunError if the
-        line cannot be written. Then nothing of it is left.
+        The operating system has the line before this returns, so the line outlives a killed process. Raises RunError
+        if the line cannot be written. The file is then as before.
         """
         if record.key not in self._scheduled:
             raise ValueError(f"{record.key} is not scheduled")
@@ -114,7 +114,7 @@ def _open_own(file: Path) -> RawIOBase:
     return opened
 
 
-def _read_records(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[SampleRecord, int]]:
+def _read_records(file: Path, opened: BinaryIO, scheduled: SampleSchedule) -> Iterator[tuple[SampleRecord, int]]:
     """Yield each record, with the position after its line."""
     number = end = 0
     with _explain_errors(file):

@@ -11,7 +11,7 @@ import msgspec
 
 from spade.errors import ConfigError
 from spade.estimates import Difference, ItemTally, Share, compute_difference, compute_share, group_by_category
-from spade.evaluations.record import ERRORS, NO_PROMPT, SampleRecord, Scheduled
+from spade.evaluations.record import ERRORS, NO_PROMPT, SampleRecord, SampleSchedule
 from spade.evaluations.rules import Rules
 from spade.text import as_line
 
@@ -52,7 +52,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Tokens that the model sampled."""
 
     means: dict[str, float]
-    """By whole item: the share of its samples that are right."""
+    """Share of right samples of each whole item (an item with all its samples played)."""
 
     members: dict[str, str] = {}
     """Category of each whole item. Empty in a summary of an older version."""
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Digests of each whole item's prompts, sorted. Empty in a summary of an older version."""
 
 
-def summarise_records(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
+def summarise_records(records: Iterable[SampleRecord], scheduled: SampleSchedule) -> Summary:
     """Summarise records in any order, at most one for each sample."""
     right: Counter[str] = Counter()
     played: Counter[str] = Counter()

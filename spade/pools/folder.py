@@ -83,10 +83,10 @@ class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     """Origin of the program, in words."""
 
     levels: bool = False
-    """True if it is a library's program and has a line that sets its level."""
+    """True if the program comes from a library and has a line that sets its level."""
 
     lineage: ProgramLineage | None = None
-    """ProgramLineage of the program, if it is from a run."""
+    """Its designer, run and parents, if it is from a run."""
 
 
 class PoolProgram(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ class AnyLife(Protocol):
     left: str
     """Describes the end of a life that was cancelled."""
 
-    async def run(self, told: LifeWatcher) -> End:
+    async def run(self, watcher: LifeWatcher) -> End:
         """Run the whole life. If cancelled, first drain the process and wait until its whole group is gone."""
 
     def retire(self) -> None:
@@ -94,7 +94,7 @@ class Life:
             with suppress(ProcessLookupError):  # the process has just ended
                 os.kill(self._process.pid, RETIRE)
 
-    async def run(self, told: LifeWatcher) -> End:
+    async def run(self, watcher: LifeWatcher) -> End:
         """Run one life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
@@ -102,9 +102,9 @@ class Life:
                 start = output.tell()
                 process = self._process = await self._open(theirs.fileno(), output.fileno())
             try:
-                told.on_start(process.pid, "")
+                watcher.on_start(process.pid, "")
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._listen, process, ours, told)
+                    nursery.start_soon(self._listen, process, ours, watcher)
                     await _wait_for_end(process)
                     nursery.cancel_scope.cancel()
                 self._said += _read_rest(ours)
@@ -126,7 +126,7 @@ class Life:
             process_group=0,
         )
 
-    async def _listen(self, process: trio.Process, pipe: socket.socket, told: LifeWatcher) -> None:
+    async def _listen(self, process: trio.Process, pipe: socket.socket, watcher: LifeWatcher) -> None:
         """Read the line of readiness within its deadline, then the last line."""
         stream = trio.socket.from_stdlib_socket(pipe)
         with trio.move_on_after(self._settings.ready_s) as deadline:
@@ -138,7 +138,7 @@ class Life:
             _kill_group(process)
             return
         self._said = self._said.removeprefix(READY)
-        told.on_ready()
+        watcher.on_ready()
         while await self._hear(stream):
             pass
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from spade.disk import open_to_append
 from spade.errors import format_reason
-from spade.processes.sparing import Sparing
+from spade.processes.sparing import RateLimitFilter
 from spade.text import as_line, make_visible
 
 
-class Lines(logging.Formatter):
+class LineFormatter(logging.Formatter):
     """A formatter of one line for each record, with the traceback of a bug below it.
 
     The time and the process's `name` stand before each line. If `name` is "", the line is the message alone.
@@ -73,14 +73,14 @@ def forget_unwritten() -> None:
 def warn_plainly() -> None:
     """Send warnings of a process without a log to standard error, without a prefix."""
     if logging.lastResort:
-        logging.lastResort.setFormatter(Lines())
+        logging.lastResort.setFormatter(LineFormatter())
 
 
 def begin(name: str, handlers: Iterable[logging.Handler] = ()) -> None:
     """Log this process under `name` to `handlers`, or to standard error. Python's warnings are logged too."""
     given = list(handlers) or [logging.StreamHandler(sys.stderr)]
     for handler in given:
-        handler.setFormatter(handler.formatter or Lines(name))
-        handler.addFilter(Sparing())
+        handler.setFormatter(handler.formatter or LineFormatter(name))
+        handler.addFilter(RateLimitFilter())
     logging.basicConfig(level=logging.INFO, handlers=given)
     logging.captureWarnings(True)

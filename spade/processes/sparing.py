@@ -8,7 +8,7 @@ _LINES = 100  # lines of one kind in a period
 _KINDS = 1_024  # kinds that are counted separately; a kind is a message's text without its arguments
 
 
-class Sparing(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """A filter that passes the first lines of each kind in a period.
 
     The first line of the next period tells the number of lines left out.

@@ -87,7 +87,7 @@ class Supervisor:
         self._modules = modules
         self._lives = lives
         self._children: dict[str, _Child] = {}
-        self._starts: Counter[str] = Counter()  # number of starts of each name; a name outlives its child
+        self._starts: Counter[str] = Counter()  # by process name: how often it was started. Kept when the child is gone
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None

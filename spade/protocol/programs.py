@@ -85,7 +85,7 @@ class Faulted(Wire, frozen=True):
         return self.kind not in ("lost", "unknown", "infrastructure")
 
 
-Wanted = Annotated[float, Meta(ge=0, le=1e9)]
+AnswerFilter = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Needs(Wire, frozen=True):
@@ -94,7 +94,7 @@ class Needs(Wire, frozen=True):
     `actors.sandbox.host` bounds them.
     """
 
-    step_s: Wanted = 0.0
+    step_s: AnswerFilter = 0.0
     """Seconds of a step."""
 
     memory_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 0

@@ -54,8 +54,8 @@ class Enroll(Request[Enrolled], frozen=True):
 class Orders(Request[Done], frozen=True):
     """Changes for a supervisor. The replay service passes them on in its answer to the supervisor's next report.
 
-    Refused: the named supervisor does not exist or keeps no actors. Orders are kept only in memory. The sender watches
-    the status, and repeats an order that did not take effect.
+    The request is refused if the named supervisor does not exist or keeps no actors. Orders are kept only in memory.
+    The sender watches the status, and repeats an order that did not take effect.
     """
 
     supervisor: str

@@ -6,7 +6,7 @@ encoded with a vocabulary without control tokens.
 """
 
 from spade.tokens.chat import MOST_MESSAGES, Chat
-from spade.tokens.dialogue import Dialogue, Reading, make_dialogues
+from spade.tokens.dialogue import Dialogue, TurnPrompt, make_dialogues
 from spade.tokens.marks import THINK, THOUGHT
 from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import ChatPrompt, Tokenizer
@@ -23,10 +23,10 @@ __all__ = [
     "ChatPrompt",
     "Dialogue",
     "ExampleMessage",
-    "Reading",
     "Tokenizer",
     "Tools",
     "TrainingExample",
+    "TurnPrompt",
     "make_dialogues",
     "write_example",
 ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Reading(NamedTuple):
+class TurnPrompt(NamedTuple):
     """The tokens before a turn."""
 
     kept: int
@@ -31,7 +31,7 @@ class Reading(NamedTuple):
 class Dialogue(Protocol):
     """The prompts of one play. Call `read` and `said` in turn."""
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> TurnPrompt:
         """Return the prompt of the next turn: `messages` after `context` (little-endian int32).
 
         The first turn may have `tools`. If the prompt has more than `most` tokens, the result may be a part
@@ -52,30 +52,30 @@ def make_dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> 
     Raises RunError for "strip" if the checkpoint does not have thoughts, or keeps them in the context.
     """
     if thoughts == "keep":
-        return partial(Keeping, tokenizer)
-    return partial(Stripping, tokenizer, tokenizer.thought_ids())
+        return partial(KeepingDialogue, tokenizer)
+    return partial(StrippingDialogue, tokenizer, tokenizer.thought_ids())
 
 
-class Keeping:
+class KeepingDialogue:
     """A dialogue that keeps every token in the context."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._said: Sequence[int] | None = None
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> TurnPrompt:
         """See Dialogue."""
         if self._said is None:
-            return Reading(0, self._tokenizer.prompt_ids(messages, most, tools))
+            return TurnPrompt(0, self._tokenizer.prompt_ids(messages, most, tools))
         kept = len(context) // 4
-        return Reading(kept, self._tokenizer.turn_ids(self._said, messages, most - kept))
+        return TurnPrompt(kept, self._tokenizer.turn_ids(self._said, messages, most - kept))
 
     def said(self, ids: Sequence[int]) -> None:
         """See Dialogue."""
         self._said = ids
 
 
-class Stripping:
+class StrippingDialogue:
     """A dialogue that renders the whole conversation for each turn, without the thoughts of earlier answers.
 
     The prompt shares its beginning with the context, so that an answer without a thought keeps its sampled tokens.
@@ -89,7 +89,7 @@ class Stripping:
         self._contents = Contents()
         self._opened = False  # the prompt itself begins the thought of the next answer
 
-    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
+    def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> TurnPrompt:
         """See Dialogue."""
         if tools:
             self._contents.tools = tools
@@ -101,7 +101,7 @@ class Stripping:
         self._opened = marks[-1:].tolist() == [self._begin]
         # A turn reads at least one token, because sampling needs one.
         kept = min(_count_common(unpack_ids(context), prompt), len(ids) - 1)
-        return Reading(kept, ids[kept:])
+        return TurnPrompt(kept, ids[kept:])
 
     def said(self, ids: Sequence[int]) -> None:
         """See Dialogue."""

@@ -9,8 +9,8 @@ docs/security.md). A peer may only send the requests of its role (`rights`).
 """
 
 from spade.transport.client import Client, connect
-from spade.transport.inbox import Inbox, Incoming
+from spade.transport.inbox import Inbox, IncomingRequest
 from spade.transport.pump import WINDOW
 from spade.transport.server import Server, serve
 
-__all__ = ["WINDOW", "Client", "Inbox", "Incoming", "Server", "connect", "serve"]
+__all__ = ["WINDOW", "Client", "Inbox", "IncomingRequest", "Server", "connect", "serve"]

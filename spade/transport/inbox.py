@@ -8,7 +8,7 @@ import trio
 from spade.protocol import AnyRequest, Hello
 
 
-class Incoming(msgspec.Struct, frozen=True):
+class IncomingRequest(msgspec.Struct, frozen=True):
     """A request as a service sees it."""
 
     peer: bytes
@@ -29,11 +29,11 @@ class Inbox:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._requests: deque[Incoming] = deque()
+        self._requests: deque[IncomingRequest] = deque()
         self._waiting: Counter[bytes] = Counter()
         self._receivers = trio.lowlevel.ParkingLot()
 
-    def put(self, incoming: Incoming) -> bool:
+    def put(self, incoming: IncomingRequest) -> bool:
         """Add a request. Returns False if `most` requests of its peer wait already."""
         if self._waiting[incoming.peer] >= self.most:
             return False
@@ -42,14 +42,14 @@ class Inbox:
         self._receivers.unpark()
         return True
 
-    async def take(self) -> Incoming:
+    async def take(self) -> IncomingRequest:
         """Wait for the next request."""
         await trio.lowlevel.checkpoint()
         while not self._requests:
             await self._receivers.park()
         return self._pop()
 
-    def take_nowait(self) -> Incoming | None:
+    def take_nowait(self) -> IncomingRequest | None:
         """Return the next request, or None if the queue is empty."""
         return self._pop() if self._requests else None
 
@@ -59,7 +59,7 @@ class Inbox:
             return
         self._requests = deque(incoming for incoming in self._requests if incoming.peer != peer)
 
-    def _pop(self) -> Incoming:
+    def _pop(self) -> IncomingRequest:
         incoming = self._requests.popleft()
         self._waiting[incoming.peer] -= 1
         return incoming

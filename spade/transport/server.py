@@ -28,7 +28,7 @@ from spade.protocol import (
     Response,
 )
 from spade.transport.curve import Failure, Watch, has_keys, open_gate, secure_server
-from spade.transport.inbox import Inbox, Incoming
+from spade.transport.inbox import Inbox, IncomingRequest
 from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, put_newest, run_in_background
 from spade.transport.rights import LOCAL, Grant, explain_forbidden, explain_ungranted
 
@@ -117,7 +117,7 @@ class Server:
                 while self.peers:
                     await self.gone.receive()
 
-    async def receive(self) -> Incoming:
+    async def receive(self) -> IncomingRequest:
         """Wait for the next request, in the order of arrival."""
         return await self._inbox.take()
 
@@ -125,11 +125,11 @@ class Server:
         """Return a separate inbox for the requests of one kind. `receive` then never returns these."""
         return self._apart.setdefault(kind, Inbox(self._inbox.most))
 
-    def receive_nowait(self) -> Incoming | None:
+    def receive_nowait(self) -> IncomingRequest | None:
         """Return the next request, or None if no request waits."""
         return self._inbox.take_nowait()
 
-    async def reply(self, incoming: Incoming, response: Response | bytes) -> bool:
+    async def reply(self, incoming: IncomingRequest, response: Response | bytes) -> bool:
         """Answer a request, perhaps with an encoded response. Returns False if its peer is gone.
 
         The peer asks again if it comes back.
@@ -137,7 +137,7 @@ class Server:
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
-    def reply_nowait(self, incoming: Incoming, response: Response | bytes) -> bool:
+    def reply_nowait(self, incoming: IncomingRequest, response: Response | bytes) -> bool:
         """Answer a request as `reply` does, without waiting."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
@@ -200,7 +200,7 @@ class Server:
                 self._drop(peer, why)
                 self._deliver(peer, number, Refused(why))
             case _:
-                self._on_request(Incoming(peer, self.peers[peer], int.from_bytes(number, "big"), message))
+                self._on_request(IncomingRequest(peer, self.peers[peer], int.from_bytes(number, "big"), message))
 
     def _on_hello(self, peer: bytes, number: bytes, hello: Hello) -> None:
         answer: Ready | Refused
@@ -240,7 +240,7 @@ class Server:
             return ""
         return f"{_EACH} peers with the key of {Grant.parse(user).name}"
 
-    def _on_request(self, incoming: Incoming) -> None:
+    def _on_request(self, incoming: IncomingRequest) -> None:
         if not self._apart.get(type(incoming.message), self._inbox).put(incoming):
             self._drop(incoming.peer, f"more than {_WAITING} windows of requests")
             reason = f"{self._inbox.most} of your requests wait already"

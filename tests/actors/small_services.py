@@ -16,7 +16,7 @@ from spade import config, protocol
 from spade.codec import compute_program_digest, pack_floats, pack_ids, unpack_ids
 from spade.processes.entry import Launch
 from spade.tokens import Tokenizer
-from spade.transport import Incoming, Server, connect, serve
+from spade.transport import IncomingRequest, Server, connect, serve
 from tests.conftest import TEMPLATE
 from tests.peers import hello
 
@@ -111,7 +111,7 @@ class SmallReplay:
             while True:
                 nursery.start_soon(self._answer, server, await server.receive())
 
-    async def _answer(self, server: Server, incoming: Incoming) -> None:
+    async def _answer(self, server: Server, incoming: IncomingRequest) -> None:
         await server.reply(incoming, await self._response(incoming.message))
 
     async def _response(self, request: protocol.AnyRequest) -> protocol.Response:

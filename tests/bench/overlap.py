@@ -26,7 +26,7 @@ from spade.config import Config, compute_digest, load
 from spade.policy.model_folder import NANO
 from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer
-from spade.transport import Incoming, Server, serve
+from spade.transport import IncomingRequest, Server, serve
 from tests.bench.harness import columns, command, conclude, in_turns, medians
 from tests.bench.nano_runs import steps, up
 from tests.peers import joined, orders, supervised
@@ -84,7 +84,7 @@ class Engine:
             while True:
                 nursery.start_soon(self._turn, server, await server.receive())
 
-    async def _turn(self, server: Server, incoming: Incoming) -> None:
+    async def _turn(self, server: Server, incoming: IncomingRequest) -> None:
         request = incoming.message
         version, count = self.version, len(self._said)
         await trio.sleep(turn_s(request.seed))

@@ -56,7 +56,7 @@ def play_once(
     player = (
         environment.family.player(environment.knobs, informed, rng) if rng.random() < skilled else world.guesser(rng)
     )
-    played = play(simulation, player, seed, environment.hint if hinted else None, world.talk())
+    played = play(simulation, player, seed, environment.hint if hinted else None, world.chat_format())
     turns = sum(message.role == "assistant" for message in played.shown.messages)
     return PlayRecord(
         f"{index}{hinted}", "e", chunk, index, hinted, "finished", episode_return=played.episode_return, turns=turns

@@ -18,7 +18,7 @@ import torch
 
 from actors.engines.torch.engine import TorchEngine
 from actors.environments.offers import choose
-from actors.play.domains import Talks, load_talks
+from actors.play.domains import ChatFormats, load_chat_formats
 from actors.text.conversation import Conversation, Move
 from actors.text.profile import ChatMessage
 from spade.codec import pack_ids, unpack_ids
@@ -59,17 +59,23 @@ class Play:
     """A play of the checkpoint."""
 
     def __init__(
-        self, program: PoolProgram, hinted: bool, seed: int, config: Config, talks: Talks, tokens: Tokenizer
+        self,
+        program: PoolProgram,
+        hinted: bool,
+        seed: int,
+        config: Config,
+        chat_formats: ChatFormats,
+        tokens: Tokenizer,
     ) -> None:
         self.program, self.hinted, self.seed = program, hinted, seed
         self.world = World(program, seed, config.play.max_turns)
         self._tokenizer, self._play = tokens, config.play
-        self._talk = talks("inside", self.world.single_turn)
+        self._chat_format = chat_formats("inside", self.world.single_turn)
         self._dialogue = make_dialogues(tokens, "keep")()
         self._ids: list[int] = []
         first = self.world.conversation.pending
         assert first is not None
-        self._messages: list[ChatMessage] = self._talk.open(first, program.hint if hinted else None).messages
+        self._messages: list[ChatMessage] = self._chat_format.open(first, program.hint if hinted else None).messages
         self.said: list[str] = []
 
     def request(self) -> Generate:
@@ -83,11 +89,11 @@ class Play:
         """Take the model's turn; True if another follows."""
         self._ids += ids
         self._dialogue.said(ids)
-        self.said.append(self._tokenizer.decode(ids, self._talk.marks))
-        move: Move = self._talk.act(self.said[-1])
+        self.said.append(self._tokenizer.decode(ids, self._chat_format.marks))
+        move: Move = self._chat_format.act(self.said[-1])
         seen = self.world.act(move.action)
         if seen is not None:
-            self._messages = self._talk.turn(seen, move)
+            self._messages = self._chat_format.turn(seen, move)
         return seen is not None
 
 
@@ -125,11 +131,11 @@ def main() -> None:
     torch.set_num_threads(1)
     config = load("smol-games", (f"model.path={given.checkpoint}", "engine.device=cpu", *given.set))
     tokens = Tokenizer.load(given.checkpoint)
-    talks = load_talks(config, tokens)
+    chat_formats = load_chat_formats(config, tokens)
     engine = TorchEngine(Weights(1, 0, "", str(given.checkpoint)), config.engine, config.model.dtype)
     programs = [each for each in read_shipped_programs(given.pool) if not given.only or each.name in given.only]
     plays = [
-        Play(program, hinted, seed, config, talks, tokens)
+        Play(program, hinted, seed, config, chat_formats, tokens)
         for program in programs
         for hinted in (False, True)
         for seed in range(given.plays)

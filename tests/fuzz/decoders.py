@@ -28,7 +28,7 @@ from actors.engines.foreign.endpoint import Completion, EndpointEngine
 from actors.sandbox.host import check_answer
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import ChildProcess
-from actors.sandbox.wire import Blamed, Reset, unpack
+from actors.sandbox.wire import FailureReply, Reset, unpack
 from learner import checkpoint
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
@@ -41,7 +41,7 @@ from spade.locks import describe_this_process
 from spade.openai_api import parse_answer, read_models
 from spade.policy import canary, manifest
 from spade.protocol import Faulted, Status
-from spade.protocol import Process as Told
+from spade.protocol import Process as SearchableText
 from spade.tokens import Tokenizer
 from tests.bench.harness import command
 from tests.conftest import TEMPLATE, write_tokenizer
@@ -99,7 +99,7 @@ def _wires(folder: Path) -> list[Decoder]:
 
     def frame(data: bytes) -> object:
         answer = unpack(data)
-        return answer if isinstance(answer, Blamed) else check_answer(answer, Sandbox())
+        return answer if isinstance(answer, FailureReply) else check_answer(answer, Sandbox())
 
     def completion(data: bytes) -> object:
         return encode(engine._convert_answer([7], 4, parse_answer(engine._url, data, Completion)))
@@ -206,7 +206,9 @@ def _run(folder: Path) -> list[Decoder]:
     settings, run = load("nano"), RunDir(folder / "run")
     run.create(settings)
     record = json.loads(run.record_path.read_text())
-    told = Status(processes=(Told("agent-0", "agent", 1, "ready", 0, gauges={"request_faults": 1.0}),), waiting_for="x")
+    told = Status(
+        processes=(SearchableText("agent-0", "agent", 1, "ready", 0, gauges={"request_faults": 1.0}),), waiting_for="x"
+    )
 
     def created(data: bytes) -> object:
         run.record_path.write_bytes(data)

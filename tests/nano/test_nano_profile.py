@@ -5,7 +5,7 @@ import re
 from actors.nano.games import GAMES
 from actors.nano.prompts import find_class_name
 from actors.play.domains import load_profile
-from actors.text.fences import Written
+from actors.text.fences import WrittenProgram
 from actors.text.profile import ChatMessage, Document
 from spade.config import load
 from spade.protocol import MemorySeed
@@ -34,7 +34,7 @@ def test_without_a_document_a_field_and_a_name_are_drawn_by_the_job() -> None:
 
 
 def test_a_completion_without_a_class_holds_no_program() -> None:
-    assert PROFILE.program(SOURCE) == Written(SOURCE)
+    assert PROFILE.program(SOURCE) == WrittenProgram(SOURCE)
     assert PROFILE.program("Tides are caused by the moon.") is None
 
 

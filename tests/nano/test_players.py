@@ -40,7 +40,7 @@ def plays_of(world: World, family: Family[Any, Any], count: int, levels: Contain
         simulation = SIMULATIONS[world.name](world.make(rng, TIDES, family.skills[0], family, knobs).source)
         seed = rng.getrandbits(31)
         players = (world.guesser(rng), family.player(knobs, knobs.printed, rng), family.player(knobs, True, rng))
-        won = [play(simulation, player, seed, None, world.talk()).episode_return >= 1 for player in players]
+        won = [play(simulation, player, seed, None, world.chat_format()).episode_return >= 1 for player in players]
         played.append(Won(knobs.level, won))
     return played
 
@@ -98,7 +98,9 @@ def test_with_tools_a_wrong_first_candidate_wins_some_instances_of_a_program_and
     players = [family.player(knobs, False, rng) for _ in range(16)]
     for player in players:
         player.left[:] = tried
-    won = [play(simulation, player, seed, None, TOOLS.talk()).episode_return for seed, player in enumerate(players)]
+    won = [
+        play(simulation, player, seed, None, TOOLS.chat_format()).episode_return for seed, player in enumerate(players)
+    ]
     assert set(won) == {0.0, 1.0}
 
 
@@ -140,7 +142,7 @@ def test_a_high_level_is_won_by_the_rule_of_its_pair_that_holds_and_mostly_lost_
         simulation = GameSimulation(environment.source)
         rates = sorted(
             sum(
-                play(simulation, family.follower(knobs, rule, rng), seed, None, GAMES.talk()).episode_return >= 1
+                play(simulation, family.follower(knobs, rule, rng), seed, None, GAMES.chat_format()).episode_return >= 1
                 for seed in range(LEVEL_PLAYS)
             )
             for rule in knobs.rules

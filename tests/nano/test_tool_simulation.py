@@ -19,13 +19,13 @@ async def test_a_program_with_tools_says_the_same_in_this_process_and_in_a_sandb
     async with open_sandbox(load("nano").sandbox) as sandbox:
         for family in TOOLS.families:
             drawn = TOOLS.draw(rng, NOTE, family.skills[0])
-            talk, player = TOOLS.talk(), TOOLS.guesser(rng)
+            chat_format, player = TOOLS.chat_format(), TOOLS.guesser(rng)
             simulation = ToolSimulation(drawn.source)
             conversation = begin(simulation, 3)
             answers = [await sandbox.open("e", drawn.source, 3, simulation.turns)]
-            talk.open(conversation.observed[0], None)
+            chat_format.open(conversation.observed[0], None)
             while (seen := conversation.pending) is not None:
-                move = talk.act(player.act(join_texts(seen)))
+                move = chat_format.act(player.act(join_texts(seen)))
                 take_turn(simulation, conversation, move)
                 answers.append(await sandbox.step("e", len(conversation.actions), move.action, move.calls))
             # The limit of turns is the host's, and here the conversation's.

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from actors.sandbox.wire import Loaded, unpack
+from actors.sandbox.wire import LoadReply, unpack
 from spade.decoding import LONGEST, UnreadableError, try_decode
 
 FRAME = b'{"nonce":"0","is":"observed","text":"%s","reward":%s,"terminated":false,"truncated":false}'
@@ -66,7 +66,7 @@ def test_an_error_without_words_has_its_name():
 
 
 def test_a_whole_frame_is_read():
-    assert unpack(b'{"is":"loaded","nonce":"0","name":"x"}') == Loaded("0", "x")
+    assert unpack(b'{"is":"loaded","nonce":"0","name":"x"}') == LoadReply("0", "x")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from spade.processes.sparing import Sparing
+from spade.processes.sparing import RateLimitFilter
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def lines():
     """The lines of a logger of its own, at times that the test gives."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.addFilter(Sparing())
+    handler.addFilter(RateLimitFilter())
 
     def write(text, *words, at, times=1):
         for _ in range(times):

@@ -11,7 +11,10 @@ from tests.spade.test_conversations import HOSTILE, ORDINARY, Said, read
 from tests.spade.test_dialogue import OPENED, load, played
 from tests.spade.token_shapes import SHAPES
 
-OPENINGS = ([Said("user", "Look: 1 2")], [Said("system", "Open doors."), Said("user", "Look: 1 2")])
+OPENINGS = (
+    [Said("user", "Look: 1 2")],
+    [Said("system", "Open doors."), Said("user", "Look: 1 2")],
+)
 
 
 @pytest.fixture(scope="module", params=SHAPES, ids=lambda shape: shape.name)

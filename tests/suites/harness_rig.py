@@ -7,11 +7,11 @@ import pytest
 
 from actors.suites import resolve
 from actors.suites.harnesses import HARNESSES, environment
-from spade.app.evaluation.exams import Exam
+from spade.app.evaluation.exams import PlannedEvaluation
 from spade.app.evaluation.harnessed import play_by_harness
 from spade.app.evaluation.servers import ServerOptions
 from spade.codec import pack_floats, pack_ids
-from spade.evaluations import Scheduled, open_folder, sample_seed
+from spade.evaluations import SampleSchedule, open_folder, sample_seed
 from spade.protocol import Generated
 from spade.seeds import derive
 from spade.tokens import Tokenizer
@@ -66,14 +66,16 @@ def planned(name, data=None):
 def part(plan, names):
     """The same with these items alone."""
     items = {name: plan.items[name] for name in names}
-    return plan._replace(items=items, scheduled=Scheduled({name: each.category for name, each in items.items()}, 1))
+    return plan._replace(
+        items=items, scheduled=SampleSchedule({name: each.category for name, each in items.items()}, 1)
+    )
 
 
 async def records(folder, plan, script, data=None):
     """The records of an evaluation whose policy speaks by the script."""
     async with scripted(folder, script) as (config, url):
         suite = HARNESSES[plan.rules.suite]
-        exam = Exam(folder, suite, plan, lambda: None, data)
+        exam = PlannedEvaluation(folder, suite, plan, lambda: None, data)
         with open_folder(folder, plan.rules, plan.scheduled) as kept:
             server = ServerOptions(url, "small", "")
             await play_by_harness([(exam, kept)], config, folder / "logs", server, None, lambda _: None)

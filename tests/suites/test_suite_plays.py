@@ -21,15 +21,15 @@ ROWS = 10
 async def played(sandbox, name, items, texts):
     """The return of each text of each item; `texts` makes them of the prompt that a model reads."""
     suite, found = SUITES[name], {}
-    talk = suite.talks(suite.protocol("short"), None)()
+    chat_format = suite.chat_formats(suite.protocol("short"), None)()
 
     async def one(item, place):
         episode = f"{item.name} {place}"
         first = await sandbox.open(episode, item.program, item.seed, 1, suite.needs)
         assert not isinstance(first, Faulted), first
-        (message,) = talk.open(first, None).messages
+        (message,) = chat_format.open(first, None).messages
         text = texts[item.name](message.content)[place]
-        last = await sandbox.step(episode, 1, talk.act(text).action)
+        last = await sandbox.step(episode, 1, chat_format.act(text).action)
         assert not isinstance(last, Faulted), last
         assert last.terminated
         found[item.name, place] = last.reward

@@ -17,11 +17,11 @@ from actors.engines.base import Engine, Results
 from actors.engines.service.role_shares import RoleShares
 from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
 from actors.engines.weights.follower import Follower
-from actors.engines.weights.swap import Swapped, compute_tolerance
+from actors.engines.weights.swap import CheckedWeights, compute_tolerance
 from actors.links.faults import RequestFaults
 from spade.config import Config
 from spade.protocol import Done, Generate, Generated, GiveUp, Overdue, Refused, Weights
-from spade.transport import Client, Incoming, Server
+from spade.transport import Client, IncomingRequest, Server
 
 _MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the socket
 
@@ -30,7 +30,7 @@ _MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the so
 class PendingRequest:
     """A pending request. Times are in seconds on trio's clock."""
 
-    incoming: Incoming
+    incoming: IncomingRequest
     """The message and its sender."""
 
     request: Generate
@@ -109,7 +109,7 @@ class RequestQueue:
             if not await self._take(await self._server.receive()):
                 self._room.release()
 
-    async def _take(self, incoming: Incoming) -> bool:
+    async def _take(self, incoming: IncomingRequest) -> bool:
         """Queue a request. Returns False if nothing was queued."""
         match incoming.message:
             case Generate() as request:
@@ -186,7 +186,7 @@ class RequestQueue:
             return result
         return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
 
-    def _record_served(self, swapped: Swapped) -> None:
+    def _record_served(self, swapped: CheckedWeights) -> None:
         assert self._follower is not None, "only a follower orders weights"
         self._follower.served(swapped)
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trio.lowlevel import TrioToken
 
 from actors.engines.base import Engine, Result, Results
-from actors.engines.weights.swap import Swapped, swap
+from actors.engines.weights.swap import CheckedWeights, swap
 from spade.protocol import Generate, Weights
 
 
@@ -39,7 +39,7 @@ def work(
     engine: Engine,
     orders: "queue.SimpleQueue[Order]",
     ended: Callable[[Results], None],
-    served: Callable[[Swapped], None],
+    served: Callable[[CheckedWeights], None],
     token: TrioToken,
     tolerance: float,
 ) -> None:

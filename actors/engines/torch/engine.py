@@ -35,7 +35,7 @@ from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer
 
 
-class Pace(NamedTuple):
+class ForwardBounds(NamedTuple):
     """Bounds of one forward on a kind of device."""
 
     prompt_tokens: int
@@ -45,7 +45,7 @@ class Pace(NamedTuple):
     """See `plan.group_chunks`."""
 
 
-_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
+_PACE = {"cpu": ForwardBounds(512, 4_096), "cuda": ForwardBounds(16_384, 1 << 20)}
 _ENTRIES = 2  # cache entries for each row: one for a sequence in flight, one for an idle conversation
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import trio
 
 from actors.engines.weights.fetch import WeightsCache
-from actors.engines.weights.swap import Swapped
+from actors.engines.weights.swap import CheckedWeights
 from spade.errors import BusError, RefusedError
 from spade.policy import manifest
 from spade.protocol import Serving, Weights
@@ -33,7 +33,7 @@ class Follower:
     difference on the canary of this version.
     """
 
-    def __init__(self, replay: Client, cache: WeightsCache, swapped: Swapped) -> None:
+    def __init__(self, replay: Client, cache: WeightsCache, swapped: CheckedWeights) -> None:
         self._replay = replay
         self._cache = cache
         self._version = 0
@@ -59,7 +59,7 @@ class Follower:
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
-    def served(self, swapped: Swapped) -> None:
+    def served(self, swapped: CheckedWeights) -> None:
         """Record that the engine samples from these weights now."""
         version = swapped.weights.version
         self._version = max(self._version, version)

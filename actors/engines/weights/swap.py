@@ -20,7 +20,7 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
 log = logging.getLogger(__name__)
 
 
-class Swapped(NamedTuple):
+class CheckedWeights(NamedTuple):
     """Weights in use, after their check."""
 
     weights: Weights
@@ -36,7 +36,7 @@ def compute_tolerance(config: Config) -> float:
     return TOLERANCE[config.model.dtype] if chosen is None else chosen
 
 
-def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
+def swap(engine: Engine, weights: Weights, most: float) -> CheckedWeights | None:
     """Make the engine sample from `weights` and check the canary. Returns None if the weights are retired already.
 
     Raises WeightsError. After an error the engine must not sample: its process ends and is restarted, and its requests
@@ -54,7 +54,7 @@ def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
     off = compare(engine, weights, expected, most)
     took, asked = 1e3 * (loaded - started), 1e3 * (time.perf_counter() - loaded)
     log.info("policy version %d loaded in %.0f ms, canary off by %s in %.0f ms", weights.version, took, off, asked)
-    return Swapped(weights, off)
+    return CheckedWeights(weights, off)
 
 
 def compare(engine: Engine, weights: Weights, expected: Canary | None, most: float) -> float | None:

@@ -55,7 +55,7 @@ class Offer:
     """The actions of each reading. A list in the exact form has one reading. Otherwise there may be several readings,
     and the last one consists of guesses: words and numbers of the observation."""
     words: Words
-    """The words and numbers of the observation, which replace placeholders in a reading."""
+    """The words and numbers of the observation. They replace the placeholders (`<item>`) of listed actions."""
     ranges: Sequence[range] = ()
     """The ranges of a list in the exact form. A reading has only some numbers of a long range."""
 

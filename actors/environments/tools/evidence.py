@@ -10,7 +10,7 @@ import msgspec
 
 from actors.environments.probes import Transcript
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, Told, strip_number
+from actors.text.leaks import LEAST, SearchableText, strip_number
 from actors.text.toolcalls.notation import write_call
 from spade.decoding import UnreadableError, try_decode
 from spade.protocol import MOST_VALUES, Observed, ToolCall
@@ -64,7 +64,9 @@ def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequen
     """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):
-        told = Told("\n".join([*(each[:READ_CHARACTERS] for each in asked), _render_schemas(play.answers[0])]))
+        told = SearchableText(
+            "\n".join([*(each[:READ_CHARACTERS] for each in asked), _render_schemas(play.answers[0])])
+        )
         for leaf in collect_leaves(play.actions):
             if len(found) <= MOST_VALUES and not told.states(leaf):
                 found[leaf[:VALUE_CHARACTERS]] = None
@@ -76,7 +78,7 @@ def find_joined_values(plays: Iterable[Transcript[Move]]) -> list[str]:
     found: dict[str, None] = {}
     for play in plays:
         opening = play.answers[0]
-        told = Told(f"{opening.observation[:READ_CHARACTERS]}\n{_render_schemas(opening)}")
+        told = SearchableText(f"{opening.observation[:READ_CHARACTERS]}\n{_render_schemas(opening)}")
         pieces = (piece for move in play.actions for call in move.calls for piece in find_pieces(call))
         found |= dict.fromkeys(piece[:VALUE_CHARACTERS] for piece in pieces if not told.states(piece))
     return list(found)

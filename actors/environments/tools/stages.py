@@ -30,7 +30,7 @@ from actors.environments.trials import SOLVED_PLAYS, Policy, Probing, RejectedEr
 from actors.sandbox import Sandbox
 from actors.sandbox.host import OTHER_KIND, PLAYS
 from actors.sandbox.process import ChildProcess
-from actors.sandbox.wire import Act, Inspect, Inspected, Solve, Solved
+from actors.sandbox.wire import Act, Inspect, InspectReply, SolutionReply, Solve
 from actors.text.conversation import Move
 from actors.text.toolcalls.notation import write_call
 from spade.config import Play, ToolUse
@@ -59,7 +59,7 @@ class ToolAdmission(Admission[Move]):
         trials = Trials(sandbox, source, limits, play.max_turns, make_request, "tools")
         super().__init__(Probing(trials, seed, play))
         self.free_share = tools.free_share
-        self.openings: list[tuple[Observed, Inspected]] = []
+        self.openings: list[tuple[Observed, InspectReply]] = []
         self.solutions: list[tuple[Transcript[Move], Sequence[str]]] = []
         self.values: tuple[str, ...] = ()
 
@@ -88,13 +88,13 @@ class ToolAdmission(Admission[Move]):
         self.probing.keep(transcript)
         return transcript
 
-    async def inspect(self, process: ChildProcess) -> Inspected:
+    async def inspect(self, process: ChildProcess) -> InspectReply:
         answer = await self.trials.ask(process, Inspect())
-        if not isinstance(answer, Inspected) or len(answer.criteria) != len(answer.instructions):
+        if not isinstance(answer, InspectReply) or len(answer.criteria) != len(answer.instructions):
             raise RejectedError(OTHER_KIND.detail)
         return answer
 
-    async def fresh(self, seed: int) -> tuple[Observed, Inspected]:
+    async def fresh(self, seed: int) -> tuple[Observed, InspectReply]:
         """Return the answer to `reset` and the inspected state after it."""
         async with self.trials.opened(seed, PLAYS) as (process, first):
             return first, await self.inspect(process)
@@ -145,7 +145,7 @@ class ToolAdmission(Admission[Move]):
         """Return the calls that `solution()` lists. Raises RejectedError if it lists none or too many."""
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
-        calls = solved.calls if isinstance(solved, Solved) else ()
+        calls = solved.calls if isinstance(solved, SolutionReply) else ()
         if not calls:
             raise RejectedError("the solution lists no calls, so nothing proves that the environment can be won")
         turns = len(calls) + 1
@@ -153,7 +153,7 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"the solution and `done` take {turns} turns, but a play has {self.trials.max_turns}")
         return [ToolCall(name, arguments) for name, arguments in calls]
 
-    def check_solution(self, play: Transcript[Move], after: Inspected) -> None:
+    def check_solution(self, play: Transcript[Move], after: InspectReply) -> None:
         """Raise RejectedError if the solution does not win, or if too many instructions were met as soon as they were
         given."""
         count = len(after.instructions)
@@ -172,7 +172,8 @@ class ToolAdmission(Admission[Move]):
     async def check_values(self) -> None:
         """Keep the values that a hint must not state. Raises RejectedError if they are too many.
 
-        If calls with the same values solve every instance, the values of the first calls are also kept, as one text.
+        The solution may solve every instance by calls with the same values. Then the values of the first instance's
+        calls are also kept, joined to one text.
         """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from actors.nano.levels import Given
+from actors.nano.levels import CommonKnobs
 
 
 class Player(Protocol):
@@ -14,7 +14,7 @@ class Player(Protocol):
     def act(self, observation: str) -> str: ...
 
 
-Settings = TypeVar("Settings", bound=Given)
+Settings = TypeVar("Settings", bound=CommonKnobs)
 Part = TypeVar("Part", covariant=True)
 
 

@@ -4,7 +4,7 @@ from actors.nano.levels import LEVELS
 from actors.nano.prompts import NanoProfile
 from actors.nano.tools import FAMILIES, ToolGuesser, render
 from actors.nano.world import World
-from actors.text.conversation import CallFormat, ToolTalk
+from actors.text.conversation import CallFormat, ToolChatFormat
 from actors.text.toolcalls import DIALECTS
 from spade.config import DOMAINS
 from spade.protocol import MOST_CALLS
@@ -17,7 +17,7 @@ TOOLS = World(
     skills=DOMAINS["tools"].skills,
     render=render,
     profile=_PROFILE,
-    talk=lambda: ToolTalk(_PROFILE.play, CallFormat(DIALECTS[0]), MOST_CALLS),
+    chat_format=lambda: ToolChatFormat(_PROFILE.play, CallFormat(DIALECTS[0]), MOST_CALLS),
     guesser=ToolGuesser,
     # Without the hint, skilled players win less than in games: they must guess, and a wrong write may end the play.
     skilled_unhinted=(0.65,) * LEVELS,

@@ -12,7 +12,7 @@ from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.evaluations import Sampling
 from spade.protocol import Trajectory
-from spade.tokens import LONG_TEXT, Reading, Tools
+from spade.tokens import LONG_TEXT, Tools, TurnPrompt
 
 MIN_TURN_TOKENS = 1_024
 """Least room for a turn, or `max_tokens` if that is less. With less room in the context, the play is truncated."""
@@ -64,7 +64,7 @@ class TokenVoice:
         text = self._session.tokenizer.decode(ids, self._marks)
         return TurnSaid(text, pack_ids(list(reading.ids)), len(reading.ids), len(ids), generated.finish)
 
-    async def _read(self, messages: Sequence[ChatMessage], tools: Tools) -> Reading:
+    async def _read(self, messages: Sequence[ChatMessage], tools: Tools) -> TurnPrompt:
         """Encode the next turn's prompt. Long messages are encoded in a thread, so that the event loop goes on."""
         read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
         length = sum(len(message.content) for message in messages) + len(tools.skeleton)

@@ -40,7 +40,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pthread_self.restype = ctypes.c_void_p
 
 
-class Walls:
+class Confinement:
     """Walls that a zygote prepares once, and that every child raises around itself.
 
     `layers` may name limits, landlock and seccomp. `own_bytes` is the zygote's address space. Raises OSError if this

@@ -62,7 +62,7 @@ def prepare(heavy: bool, listed: Sequence[str]) -> None:
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
     """Fork children and report their ends. Returns False if the host has gone, and True in a confined child."""
     size, private = walls.count_pages(proc)
-    raised = walls.Walls(layers, size * resource.getpagesize())
+    raised = walls.Confinement(layers, size * resource.getpagesize())
     zygote = ForkServer(socket.socket(fileno=control), raised)
     zygote.tell(READY, 0, private)
     while True:
@@ -85,7 +85,7 @@ its page faults."""
 class ForkServer:
     """Forks children as the host requests, and reports how they end."""
 
-    def __init__(self, control: socket.socket, raised: walls.Walls) -> None:
+    def __init__(self, control: socket.socket, raised: walls.Confinement) -> None:
         self.control = control
         self.walls = raised
         self.pid = os.getpid()

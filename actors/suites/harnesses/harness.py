@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import trio
 
+from actors.suites.chat_format import make_suite_chat_formats
 from actors.suites.harnesses import environment
 from actors.suites.harnesses.worker import ListedItem, start_worker
 from actors.suites.suite import Suite
-from actors.suites.talk import make_suite_talks
-from actors.text.conversation import Talk
+from actors.text.conversation import ChatFormat
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.config import Library, ProtocolName, Tier
 from spade.errors import ConfigError, RunError
@@ -73,15 +73,19 @@ class Harness(Suite):
         def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
             return [SuiteItem(each.name, each.category, each.digest) for each in list_items(name, data)]
 
-        def talks(protocol: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
+        def chat_formats(protocol: Protocol, tokenizer: Tokenizer) -> Callable[[], ChatFormat]:
             try:
                 if tools:
                     find_dialect(tokenizer, DIALECTS, "this model")
             except RunError as error:
                 raise RunError(f"suite {name}: {error}") from None
-            return make_suite_talks(protocol, tokenizer)  # unused, because the harness itself writes the messages
+            return make_suite_chat_formats(
+                protocol, tokenizer
+            )  # unused, because the harness itself writes the messages
 
-        return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)
+        return cls(
+            name, protocols, read, size=size, columns=columns, chat_formats=chat_formats, package=package, users=users
+        )
 
 
 def list_items(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:

@@ -68,7 +68,7 @@ class _Said(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Over(NamedTuple):
+class ItemVerdict(NamedTuple):
     """The verdict of a harness."""
 
     correct: bool
@@ -109,14 +109,14 @@ class Worker:
             await self._tell({"items": True})
             return (await self._read_said("items")).items
 
-    async def play(self, item: str, answer: Answering) -> Over:
+    async def play(self, item: str, answer: Answering) -> ItemVerdict:
         """Play an item. Raises HarnessError, or trio.TooSlowError after PLAY_S."""
         with trio.fail_after(PLAY_S):
             await self._tell({"play": item})
             while (said := await self._read_said("ask", "over")).kind == "ask":
                 status, body = await answer(said.model, said.body)
                 await self._tell({"status": status, "body": msgspec.Raw(body)})
-        return Over(said.correct, said.score, said.answer, said.error)
+        return ItemVerdict(said.correct, said.score, said.answer, said.error)
 
     async def ready(self) -> None:
         """Wait until the harness is loaded. Raises HarnessError."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from actors.text.actions import find_action, format_action
-from actors.text.conversation.talk import Move, Opening
+from actors.text.conversation.chat_format import Move, Opening
 from actors.text.profile import ChatMessage
 from spade.protocol import Form, Observed
 
@@ -13,7 +13,7 @@ def format_examples(examples: Sequence[tuple[str, str]]) -> list[ChatMessage]:
     return [ChatMessage(*each) for one in examples for each in zip(("user", "assistant"), one, strict=True)]
 
 
-class GameTalk:
+class GameChatFormat:
     """The messages of a game.
 
     * opening: a profile's `play`
@@ -34,14 +34,14 @@ class GameTalk:
         self._examples = format_examples(examples)
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
-        """See Talk."""
+        """See ChatFormat."""
         *rules, asked = self._opening(observed.observation, hint)
         return Opening([*rules, *self._examples, asked])
 
     def act(self, text: str) -> Move:
-        """See Talk."""
+        """See ChatFormat."""
         return Move(format_action(find_action(text), self._reads))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk. A game's turn does not depend on the move."""
+        """See ChatFormat. A game's turn does not depend on the move."""
         return [ChatMessage("user", observed.observation)]

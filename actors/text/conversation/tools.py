@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.text.actions import answer
-from actors.text.conversation.talk import Move, Opening
+from actors.text.conversation.chat_format import Move, Opening
 from actors.text.profile import ChatMessage
-from actors.text.toolcalls import Dialect, Malformed, Schemas
+from actors.text.toolcalls import Dialect, MalformedBlock, Schemas
 from actors.text.toolcalls.schema import read_properties
 from spade.decoding import UnreadableError, try_decode
 from spade.protocol import Observed, ToolCall
@@ -37,7 +37,7 @@ class _Tool(msgspec.Struct):
 _tools = msgspec.json.Decoder(list[_Tool])
 
 
-class ToolTalk:
+class ToolChatFormat:
     """A play of a program with tools.
 
     * opens: builds the messages before the model's first turn, from the first instruction and the hint
@@ -54,7 +54,7 @@ class ToolTalk:
         self.marks = (*call_format.dialect.marks, THINK, THOUGHT)
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
-        """See Talk."""
+        """See ChatFormat."""
         if not observed.tools:
             raise UnreadableError("the program offers no tools")
         listed = try_decode(_tools.decode, observed.tools.encode())
@@ -62,12 +62,12 @@ class ToolTalk:
         return Opening(self._opens(observed.observation, hint), Tools.read(observed.tools))
 
     def act(self, text: str) -> Move:
-        """See Talk."""
+        """See ChatFormat."""
         said = answer(f"{THINK}{text}" if self._format.opened else text)
         read = self._format.dialect.read(said, self._schemas)
         calls, blocks = list[ToolCall](), list[str | None]()
         for block in read.blocks:
-            if isinstance(block, Malformed):
+            if isinstance(block, MalformedBlock):
                 blocks.append(f"Error: this call cannot be read: {block.why}")
             elif len(calls) == self._most:
                 blocks.append(f"Error: not executed: a message may have at most {self._most} calls")
@@ -77,7 +77,7 @@ class ToolTalk:
         return Move((read.answer or "").strip(), tuple(calls), tuple(blocks))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk. Each call block gets its result or error, in order.
+        """See ChatFormat. Each call block gets its result or error, in order.
 
         The program's observation follows if the message had an answer, or contained no call.
         """

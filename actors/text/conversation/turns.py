@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 from spade.protocol import Faulted, Observed, Outcome
 from spade.returns import compute_episode_return
 
-Seen = Observed | Faulted
+ProgramAnswer = Observed | Faulted
 Action = TypeVar("Action")
 
-Step = Callable[[int, Action], Awaitable[Seen]]
+Step = Callable[[int, Action], Awaitable[ProgramAnswer]]
 """Answers an action with the program's reply. Takes the turn, from 1, and the action."""
 Player = Callable[[Observed], Awaitable[Action | None]]
 """Chooses the action after an answer, or None to leave the play."""
@@ -26,10 +26,10 @@ class Conversation(Generic[Action]):
     * answers: the answer to `reset`, then the answer to each action
     """
 
-    def __init__(self, first: Seen, max_turns: int) -> None:
+    def __init__(self, first: ProgramAnswer, max_turns: int) -> None:
         self.max_turns = max_turns
         self.actions: list[Action] = []
-        self.answers: list[Seen] = [first]
+        self.answers: list[ProgramAnswer] = [first]
 
     @property
     def pending(self) -> Observed | None:
@@ -64,7 +64,7 @@ class Conversation(Generic[Action]):
 
 
 async def play_conversation(
-    first: Seen, max_turns: int, step: Step[Action], player: Player[Action]
+    first: ProgramAnswer, max_turns: int, step: Step[Action], player: Player[Action]
 ) -> Conversation[Action]:
     """Play from the answer to `reset` until the end."""
     conversation = Conversation[Action](first, max_turns)

@@ -1,7 +1,7 @@
 """Read the tool calls and the answer in a message. Pure. Another family of models may need one more dialect."""
 
 from actors.text.toolcalls import hermes, xml
-from actors.text.toolcalls.blocks import Block, Call, Malformed, Said, Schemas
+from actors.text.toolcalls.blocks import Block, Call, MalformedBlock, ParsedMessage, Schemas
 from actors.text.toolcalls.dialect import Dialect
 from actors.text.toolcalls.probe import find_dialect
 
@@ -11,4 +11,4 @@ DIALECTS = (
 )
 """Tried in this order against a checkpoint's chat template."""
 
-__all__ = ["DIALECTS", "Block", "Call", "Dialect", "Malformed", "Said", "Schemas", "find_dialect"]
+__all__ = ["DIALECTS", "Block", "Call", "Dialect", "MalformedBlock", "ParsedMessage", "Schemas", "find_dialect"]

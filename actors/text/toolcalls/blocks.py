@@ -30,19 +30,19 @@ class Call(NamedTuple):
     """A JSON object as ASCII text of at most MOST_ARGUMENTS bytes."""
 
 
-class Malformed(NamedTuple):
+class MalformedBlock(NamedTuple):
     """A block that cannot be read."""
 
     why: str
     """The fault and its place."""
 
 
-Block = Call | Malformed
+Block = Call | MalformedBlock
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON Schema of each argument, by tool name and argument name."""
 
 
-class Said(NamedTuple):
+class ParsedMessage(NamedTuple):
     """A message after reading."""
 
     blocks: tuple[Block, ...]
@@ -55,7 +55,7 @@ class Said(NamedTuple):
     """Start and end of each block in the message, including its marks."""
 
 
-def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> Said:
+def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> ParsedMessage:
     """Read a message.
 
     `block` reads one block, given the text and the place after the opening mark. It returns the block and the place
@@ -67,7 +67,7 @@ def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> S
         found, at = block(text, begin + len(BEGIN))
         blocks.append(found)
         places.append((begin, at))
-    return Said(tuple(blocks), _answer("\n".join([*outside, text[at:]])), tuple(places))
+    return ParsedMessage(tuple(blocks), _answer("\n".join([*outside, text[at:]])), tuple(places))
 
 
 def _answer(text: str) -> str | None:
@@ -136,23 +136,23 @@ def call(name: object, arguments: object) -> Block:
     `arguments` is an object, or the JSON of one. Missing arguments become {}.
     """
     if not isinstance(name, str) or not name:
-        return Malformed('the call has no name: "name" must be a text that is not empty')
+        return MalformedBlock('the call has no name: "name" must be a text that is not empty')
     if len(name) > MOST_NAME or not _is_text(name):
-        return Malformed(f'"name" must be a text of at most {MOST_NAME} characters')
+        return MalformedBlock(f'"name" must be a text of at most {MOST_NAME} characters')
     if isinstance(arguments, str):
         try:
             arguments = decode_whole(arguments)
         except ValueError as error:
-            return Malformed(f'"arguments" must be an object; its text cannot be read: {error}')
+            return MalformedBlock(f'"arguments" must be an object; its text cannot be read: {error}')
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):
-        return Malformed('"arguments" must be an object')
+        return MalformedBlock('"arguments" must be an object')
     if _is_too_deep(arguments):
-        return Malformed(f'"arguments" are nested too deeply: over {DEEPEST} levels')
+        return MalformedBlock(f'"arguments" are nested too deeply: over {DEEPEST} levels')
     text = json.dumps(arguments)
     if len(text) > MOST_ARGUMENTS:
-        return Malformed(f'"arguments" are too long: {len(text)} bytes, over {MOST_ARGUMENTS}')
+        return MalformedBlock(f'"arguments" are too long: {len(text)} bytes, over {MOST_ARGUMENTS}')
     return Call(name, text)
 
 

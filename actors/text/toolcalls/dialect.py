@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from actors.text.toolcalls.blocks import Said, Schemas
+from actors.text.toolcalls.blocks import ParsedMessage, Schemas
 
 
 class Dialect(NamedTuple):
@@ -15,5 +15,5 @@ class Dialect(NamedTuple):
     marks: tuple[str, ...]
     """The texts around a call. They stay in a decoded message even if they are special tokens."""
 
-    read: Callable[[str, Schemas], Said]
+    read: Callable[[str, Schemas], ParsedMessage]
     """Reads the blocks and the answer of a message without its thinking. Never raises."""

@@ -11,8 +11,8 @@ from actors.text.toolcalls.blocks import (
     BEGIN,
     END,
     Block,
-    Malformed,
-    Said,
+    MalformedBlock,
+    ParsedMessage,
     Schemas,
     call,
     decode,
@@ -24,7 +24,7 @@ from actors.text.toolcalls.blocks import (
 MARKS = (BEGIN, END)
 
 
-def read(text: str, schemas: Schemas) -> Said:
+def read(text: str, schemas: Schemas) -> ParsedMessage:
     """See Dialect. JSON carries its own types, so the schemas are not used."""
     return read_message(text, _read_block)
 
@@ -35,16 +35,16 @@ def _read_block(text: str, begin: int) -> tuple[Block, int]:
     try:
         value, end = decode(text, start)
     except ValueError as error:
-        return Malformed(str(error)), skip_block(text, begin)
+        return MalformedBlock(str(error)), skip_block(text, begin)
     closed = skip_space(text, end)
     if text.startswith(END, closed):
         return _call(value), closed + len(END)
     if closed == len(text):
         return _call(value), closed
-    return Malformed(f"the JSON ends at character {end - start}, but no {END} follows"), skip_block(text, closed)
+    return MalformedBlock(f"the JSON ends at character {end - start}, but no {END} follows"), skip_block(text, closed)
 
 
 def _call(value: object) -> Block:
     if not isinstance(value, dict):
-        return Malformed('a call must be an object: {"name": …, "arguments": {…}}')
+        return MalformedBlock('a call must be an object: {"name": …, "arguments": {…}}')
     return call(value.get("name"), value.get("arguments"))

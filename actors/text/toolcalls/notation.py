@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, NamedTuple
 
-from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode, skip_space
+from actors.text.toolcalls.blocks import DEEPEST, Call, MalformedBlock, call, decode, skip_space
 from actors.text.toolcalls.schema import read_properties, read_required
 
 DONE = "done"
@@ -19,7 +19,7 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
-class Typed(NamedTuple):
+class TypedLine(NamedTuple):
     """A line that a person typed, after reading."""
 
     calls: tuple[Call, ...]
@@ -29,7 +29,7 @@ class Typed(NamedTuple):
     """"done" if the line submits, otherwise ""."""
 
 
-def parse_typed(line: str, arguments: Mapping[str, Sequence[str]]) -> Typed:
+def parse_typed(line: str, arguments: Mapping[str, Sequence[str]]) -> TypedLine:
     """Read a typed line. `arguments` lists each tool's argument names in order, for arguments given by position.
 
     Raises ValueError, which explains the fault in one line.
@@ -38,15 +38,15 @@ def parse_typed(line: str, arguments: Mapping[str, Sequence[str]]) -> Typed:
     if not line:
         raise ValueError('type a call, such as name(argument="value"), or done')
     if line[0] in "{[":
-        return Typed(tuple(_read_objects(line)), "")
+        return TypedLine(tuple(_read_objects(line)), "")
     try:
         statements = ast.parse(line).body
     except _UNREADABLE:
         raise ValueError('this is not a call; write name(argument="value"), with ";" between calls, or done') from None
     match statements:
         case [*calls, ast.Expr(value=ast.Name(id="done"))]:
-            return Typed(tuple(_convert_expression(each, arguments) for each in calls), DONE)
-    return Typed(tuple(_convert_expression(each, arguments) for each in statements), "")
+            return TypedLine(tuple(_convert_expression(each, arguments) for each in calls), DONE)
+    return TypedLine(tuple(_convert_expression(each, arguments) for each in statements), "")
 
 
 def _read_objects(line: str) -> Iterator[Call]:
@@ -87,7 +87,7 @@ def _read_literal(what: str, node: ast.expr) -> Any:
 
 def _read(name: object, arguments: object) -> Call:
     read = call(name, arguments)
-    if isinstance(read, Malformed):
+    if isinstance(read, MalformedBlock):
         raise ValueError(read.why)
     return read
 

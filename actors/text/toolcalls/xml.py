@@ -19,8 +19,8 @@ from actors.text.toolcalls.blocks import (
     BEGIN,
     END,
     Block,
-    Malformed,
-    Said,
+    MalformedBlock,
+    ParsedMessage,
     Schemas,
     call,
     decode_whole,
@@ -42,7 +42,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def read(text: str, schemas: Schemas) -> Said:
+def read(text: str, schemas: Schemas) -> ParsedMessage:
     """See Dialect."""
     return read_message(text, lambda text, begin: _Reader(text, begin).block(schemas))
 
@@ -60,7 +60,7 @@ class _Reader:
         try:
             name, written = self._read_function()
         except ValueError as error:
-            return Malformed(str(error)), skip_block(self._text, self._at)
+            return MalformedBlock(str(error)), skip_block(self._text, self._at)
         declared = schemas.get(name, {})
         arguments = {key: _convert_value(value, declared.get(key)) for key, value in written.items()}
         return call(name, arguments), self._at

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.text.actions import answer
-from actors.text.fences import Written, find_program
+from actors.text.fences import WrittenProgram, find_program
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from actors.text.prompts import fill_slots, find_hint, format_code, write_reason
 from actors.text.tools import players, rules
@@ -58,7 +58,7 @@ class ToolProfile(Profile):
         parts.append(rules.LAST)
         return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
-    def program(self, completion: str) -> Written | None:
+    def program(self, completion: str) -> WrittenProgram | None:
         return find_program(answer(completion), ("reset", "solution"))
 
     def hint(self, source: str) -> list[ChatMessage]:

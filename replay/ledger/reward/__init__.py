@@ -14,7 +14,7 @@ from replay.ledger.reward.figures import (
 )
 from replay.ledger.reward.kinds import (
     KINDS,
-    Measured,
+    WindowFigures,
     compute_anchor,
     normalise_regret,
     regret_and_anchor,
@@ -31,7 +31,7 @@ from replay.ledger.reward.scores import (
 
 __all__ = [
     "ENDED", "FAST", "KINDS",
-    "Bounds", "Change", "Measured",
+    "Bounds", "Change", "WindowFigures",
     "add_to_averages", "compute_anchor", "compute_change", "compute_least_regret", "compute_mean_return",
     "compute_paired_regret", "compute_win_rate", "compute_window_reward", "count_pairs", "is_learnable", "measure",
     "normalise_regret", "pair_returns", "regret_and_anchor", "score_of", "shrink_regret",

@@ -74,9 +74,10 @@ class PairCounts(NamedTuple):
         return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
 
     def count_cut_losses(self, plays: int) -> int | None:
-        """Estimate how many of `plays` unhinted plays were lost before they could explore, by their share of the pairs.
+        """Estimate how many of `plays` unhinted plays were lost before they could explore.
 
-        Returns None if no play explored and won, and no pair is void.
+        The estimate is `plays` times the share of such plays among those of the pairs. Returns None without a void
+        pair and without a play that explored and won.
         """
         if not self.found + self.void:
             return None

@@ -14,7 +14,7 @@ from spade.config import Reward
 NOVELTY_WEIGHT = 0.2  # weight of the novelty; the weight of the anchor is 1
 
 
-class Measured(msgspec.Struct, frozen=True):
+class WindowFigures(msgspec.Struct, frozen=True):
     """The figures of a window, as a reward sees them. Without void plays and luck, the bounds of
     `win_rate` and of `mean_return` are equal."""
 
@@ -39,12 +39,12 @@ class Measured(msgspec.Struct, frozen=True):
     """
 
 
-def regret_and_anchor(window: Measured, settings: Reward) -> float:
+def regret_and_anchor(window: WindowFigures, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
     return _pay_regret(window.regret, settings) + settings.anchor_weight * least_anchor(window, settings)
 
 
-def progress(window: Measured, settings: Reward) -> float:
+def progress(window: WindowFigures, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · the absolute change of the win rate, normalised.
 
     The change takes the place of the anchor: it is the absolute learning progress |new − old| of Portelas et al. 2019.
@@ -57,7 +57,7 @@ def progress(window: Measured, settings: Reward) -> float:
     return _pay_regret(window.regret, settings) + settings.anchor_weight * min(size / settings.regret_scale, 1.0)
 
 
-def finding(window: Measured, settings: Reward) -> float:
+def finding(window: WindowFigures, settings: Reward) -> float:
     """Return `regret_and_anchor`, but only as far as players can find out what the hint says.
 
     If the win rate rose within the window by more than its error, all is paid. Otherwise:
@@ -71,7 +71,7 @@ def finding(window: Measured, settings: Reward) -> float:
     return _pay_regret(window.found, settings) + settings.anchor_weight * anchor
 
 
-def learning_potential(window: Measured, settings: Reward) -> float | None:
+def learning_potential(window: WindowFigures, settings: Reward) -> float | None:
     """Return the least |mean return − slow average of the skill|; None for the first window of a skill."""
     if window.slow is None:
         return None
@@ -79,12 +79,12 @@ def learning_potential(window: Measured, settings: Reward) -> float | None:
     return max(0.0, least - window.slow, window.slow - greatest)
 
 
-def least_anchor(window: Measured, settings: Reward) -> float:
+def least_anchor(window: WindowFigures, settings: Reward) -> float:
     """Return the least difficulty anchor within the bounds of the win rate. One of the bounds has the least anchor."""
     return min(compute_anchor(win_rate, settings) for win_rate in window.win_rate)
 
 
-def calibrated_novelty(window: Measured, settings: Reward) -> float:
+def calibrated_novelty(window: WindowFigures, settings: Reward) -> float:
     """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if the plays may all be won, or all lost.
 
     Without an earlier program to compare with, the novelty is 1.
@@ -94,7 +94,7 @@ def calibrated_novelty(window: Measured, settings: Reward) -> float:
     return least_anchor(window, settings) + NOVELTY_WEIGHT * (1 - (window.similarity or 0.0))
 
 
-KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
+KINDS: dict[str, Callable[[WindowFigures, Reward], float | None]] = {
     "regret": regret_and_anchor,
     "progress": progress,
     "finding": finding,

@@ -17,7 +17,7 @@ from replay.ledger.reward.figures import (
     find_return_bounds,
     pair_returns,
 )
-from replay.ledger.reward.kinds import KINDS, Measured
+from replay.ledger.reward.kinds import KINDS, WindowFigures
 from spade.config import Config, Reward
 
 LEARNABLE = (0.2, 0.8)
@@ -61,7 +61,9 @@ def score_of(
     return score
 
 
-def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None, win_return: float) -> Measured | None:
+def measure(
+    plays: Sequence[PlayRecord], score: Score, similarity: float | None, win_return: float
+) -> WindowFigures | None:
     """Bound the figures of a window, given its plays and the win rate, luck and slow average of its score.
 
     Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
@@ -77,7 +79,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None,
     wins = round((score.win_rate or 0.0) * (len(unhinted) - voids))
     luck, pairs = score.luck or 0, count_pairs(plays, win_return)
     cut = pairs.count_cut_losses(len(unhinted))
-    return Measured(
+    return WindowFigures(
         compute_least_regret(plays),
         Bounds(wins / len(unhinted), (wins + voids + luck) / len(unhinted)),
         Bounds(*(math.fsum(values) / len(unhinted) for values in zip(*returns, strict=True))),
@@ -91,7 +93,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None,
     )
 
 
-def compute_window_reward(window: Measured | None, quarantined: bool, settings: Reward) -> float | None:
+def compute_window_reward(window: WindowFigures | None, quarantined: bool, settings: Reward) -> float | None:
     """Return the designer's reward for a window; None if the figure that it rewards was not measured."""
     if quarantined:
         return 0.0

@@ -292,7 +292,7 @@ def _check_model(config: "Config") -> str:
     """
     from actors import corpus
     from actors.corpus.settings import BUILTIN
-    from actors.play.domains import load_profile, load_talks
+    from actors.play.domains import load_chat_formats, load_profile
     from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
     from spade.policy import hub, model_folder
@@ -305,10 +305,10 @@ def _check_model(config: "Config") -> str:
         return f"model {path} of the hub"
     tokenizer = check_checkpoint(model_folder.resolve(path), config)
     make_dialogues(tokenizer, config.play.thoughts)
-    load_talks(config, tokenizer)
+    load_chat_formats(config, tokenizer)
     measured = config.evaluation.measured
     if suite := SUITES.get(measured.name):
-        suite.talks(suite.protocol(measured.protocol), tokenizer)
+        suite.chat_formats(suite.protocol(measured.protocol), tokenizer)
     if config.design.source == "pool":
         return f"model {path}"
     profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]

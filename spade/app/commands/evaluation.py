@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from replay.inspect.journal import EvaluationRow
     from spade.evaluations import KeptEvaluation
 
-Where = Annotated[
+PostMachine = Annotated[
     Path, typer.Argument(metavar="[RUN]", help="A run directory, or the folder in which models were measured.")
 ]
 
@@ -108,7 +108,7 @@ def setup(
     say(f"the harness is at {environment.set_up(harness, index_url, say)}")
 
 
-def ls(where: Where = Path(), json: Json = False) -> None:
+def ls(where: PostMachine = Path(), json: Json = False) -> None:
     """List the evaluations of a run. Without RUN, list the evaluations of models that were measured in this folder."""
     from spade.app.screen.evaluations import format_own_row, format_row
     from spade.evaluations import find_evaluations
@@ -126,7 +126,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
 
 
 def show_evaluations(
-    where: Where,
+    where: PostMachine,
     suite: Annotated[str | None, typer.Argument(help="Only this suite.")] = None,
     json: Json = False,
 ) -> None:

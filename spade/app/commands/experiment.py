@@ -39,7 +39,7 @@ def run(
     from spade.app.experiment.grid import Grid
     from spade.app.experiment.plan import read_experiment
     from spade.app.experiment.results import read_results, refuse_others
-    from spade.app.experiment.workplace import Workplace, collect_origins, hold_origins
+    from spade.app.experiment.workplace import ExperimentFolder, collect_origins, hold_origins
     from spade.app.rundir import RunDir
     from spade.disk import refuse_unprintable
     from spade.errors import RunError
@@ -62,7 +62,7 @@ def run(
             here = collect_origins(experiment)
             refuse_others(kept, found, here)
             hold_origins(folder, here)
-            whole = trio.run(Grid(Workplace(experiment, folder, here), found, kept, say).work, at_once)
+            whole = trio.run(Grid(ExperimentFolder(experiment, folder, here), found, kept, say).work, at_once)
     _tell(file.stem, experiment, kept, folder / "experiment.html")
     if not whole:
         raise typer.Exit(1)

@@ -290,7 +290,7 @@ def _pin_model(config: "Resolved") -> "Resolved":
     tokenizer = check_checkpoint(model_folder.resolve(config.model.path), config)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
-        suite.talks(protocol, tokenizer)
+        suite.chat_formats(protocol, tokenizer)
     return config
 
 

@@ -13,7 +13,7 @@ import trio
 
 from actors.suites import Suite
 from actors.suites.harnesses import Harness
-from spade.app.evaluation.exams import Exam, Missing, Say
+from spade.app.evaluation.exams import Missing, PlannedEvaluation, Say
 from spade.app.evaluation.policies import PinnedPolicy
 from spade.app.evaluation.run import delete_run, derive_pinned_settings, publish_policy
 from spade.app.evaluation.servers import Servers, wait_for_gateway
@@ -44,7 +44,7 @@ def derive_settings(
 
     `others` are further settings. Raises ConfigError.
     """
-    from actors.play.manner import extend_deadlines
+    from actors.play.play_settings import extend_deadlines
 
     given = load(base)
     patiently = extend_deadlines(given, max(protocol.sampling.max_tokens for _, protocol in exams))
@@ -69,7 +69,7 @@ def measure(
     place: Path,
     config: Config,
     policy: PinnedPolicy,
-    exams: Sequence[Exam],
+    exams: Sequence[PlannedEvaluation],
     say: Say,
     servers: Servers,
 ) -> None:
@@ -109,7 +109,7 @@ def measure(
         delete_run(run)
 
 
-def _make_run_directory(place: Path, exam: Exam) -> RunDir:
+def _make_run_directory(place: Path, exam: PlannedEvaluation) -> RunDir:
     """Return the run directory for the processes of a command, named by its first evaluation."""
     return RunDir(place / PROCESSES / exam.plan.rules.digest[:SHORT_DIGEST])
 

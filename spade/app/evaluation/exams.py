@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from actors.suites import Suite
-from actors.text.conversation import Talk
+from actors.text.conversation import ChatFormat
 from spade.evaluations import EvaluationPlan, RecordFile, name_folder
 from spade.progress import is_displayed, show
 
@@ -15,7 +15,7 @@ _TOLD = 8  # progress messages for each evaluation
 Say = Callable[[str], None]
 
 
-class Exam(NamedTuple):
+class PlannedEvaluation(NamedTuple):
     """An evaluation to be made."""
 
     root: Path
@@ -27,8 +27,8 @@ class Exam(NamedTuple):
     plan: EvaluationPlan
     """The rules, items and samples."""
 
-    talks: Callable[[], Talk]
-    """Makes the talk of each play."""
+    chat_formats: Callable[[], ChatFormat]
+    """Makes the chat format of each play."""
 
     data: Path | None = None
     """The file or folder of `--data`, if one was given."""
@@ -39,16 +39,16 @@ class Exam(NamedTuple):
         return name_folder(self.root, self.plan.rules)
 
 
-Missing = Sequence[tuple[Exam, RecordFile]]
+Missing = Sequence[tuple[PlannedEvaluation, RecordFile]]
 """Evaluations with their incomplete records."""
 
 
-def show_samples(exam: Exam, kept: RecordFile) -> AbstractContextManager[object]:
+def show_samples(exam: PlannedEvaluation, kept: RecordFile) -> AbstractContextManager[object]:
     """Show how many samples are recorded, while the block runs."""
     return show(_name_rules(exam), len(exam.plan.scheduled), lambda: len(kept.records))
 
 
-def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
+def report_progress(exam: PlannedEvaluation, kept: RecordFile, say: Say) -> Callable[[], None]:
     """Return a function to call after each record. It prints the progress a few times, unless a bar is shown."""
     all_of_them = len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
@@ -60,5 +60,5 @@ def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None
     return say_progress
 
 
-def _name_rules(exam: Exam) -> str:
+def _name_rules(exam: PlannedEvaluation) -> str:
     return f"{exam.plan.rules.suite}@{exam.plan.rules.protocol.name}"

@@ -18,8 +18,8 @@ import trio
 
 from actors.play.voices.chats import ChatAnswer, make_sampling_fields
 from actors.play.voices.server import ChatServer
-from actors.suites.harnesses.worker import HarnessError, Over, Worker, start_worker
-from spade.app.evaluation.exams import Exam, Missing, Say, report_progress, show_samples
+from actors.suites.harnesses.worker import HarnessError, ItemVerdict, Worker, start_worker
+from spade.app.evaluation.exams import Missing, PlannedEvaluation, Say, report_progress, show_samples
 from spade.app.evaluation.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed
@@ -35,7 +35,7 @@ _A_CORE = 2  # processes of a harness for each core, because they wait most of t
 _USER = Sampling(temperature=0.0, max_tokens=2_048)
 
 
-class AskedModel(NamedTuple):
+class ServedPolicy(NamedTuple):
     """A server, and the name of its model there."""
 
     server: ChatServer
@@ -48,14 +48,14 @@ class AskedModel(NamedTuple):
 class Voices(NamedTuple):
     """The models that a harness may ask."""
 
-    agent: AskedModel
+    agent: ServedPolicy
     """The policy."""
 
-    user: AskedModel
+    user: ServedPolicy
     """The model that plays the users."""
 
 
-class Talked:
+class HarnessPlay:
     """One play of a harness, with the answers that it got from us."""
 
     def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
@@ -106,20 +106,22 @@ class Talked:
             self.read = max(self.read, answer.usage.prompt_tokens)
             self.sampled += max(answer.usage.completion_tokens, 0)
 
-    def error(self, over: Over) -> tuple[ErrorKind | None, str]:
+    def error(self, verdict: ItemVerdict) -> tuple[ErrorKind | None, str]:
         """Return the kind of the play's error and an explanation, or None and "" without an error."""
         if self.failed:
             return "server", self.failed
         if self.overlong:
             # If a later prompt does not fit, the play ends, and the harness grades its state. That is not an error.
             return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
-        return ("harness", over.error) if over.error else (None, "")
+        return ("harness", verdict.error) if verdict.error else (None, "")
 
 
 class HarnessPlayer:
     """Plays the missing samples of an evaluation, in several processes of its harness."""
 
-    def __init__(self, exam: Exam, kept: RecordFile, voices: Voices, config: Config, logs: Path, say: Say) -> None:
+    def __init__(
+        self, exam: PlannedEvaluation, kept: RecordFile, voices: Voices, config: Config, logs: Path, say: Say
+    ) -> None:
         self._exam = exam
         self._kept = kept
         self._voices = voices
@@ -162,39 +164,43 @@ class HarnessPlayer:
         """Play a sample. Returns False if the process can no longer be used."""
         rules = self._exam.plan.rules
         seed = sample_seed(rules.suite, item, number, rules.seed)
-        talked, began = Talked(self._voices, rules.protocol.sampling, seed), trio.current_time()
-        record = partial(self._record, item, number, seed, talked, began)
+        play, began = HarnessPlay(self._voices, rules.protocol.sampling, seed), trio.current_time()
+        record = partial(self._record, item, number, seed, play, began)
         try:
-            over = await process.play(item, talked.answer)
+            verdict = await process.play(item, play.answer)
         except (HarnessError, trio.TooSlowError) as error:
             self._ends[item, number] += 1
             if self._ends[item, number] < MOST_ENDS:
                 self._left.insert(0, (item, number))
             else:
                 late = isinstance(error, trio.TooSlowError)
-                record(Over(False, 0.0, "", ""), "timeout" if late else "harness", "too late" if late else str(error))
+                record(
+                    ItemVerdict(False, 0.0, "", ""),
+                    "timeout" if late else "harness",
+                    "too late" if late else str(error),
+                )
             return False
-        record(over, *talked.error(over))
+        record(verdict, *play.error(verdict))
         return True
 
     def _record(
-        self, item: str, number: int, seed: int, talked: Talked, began: float, over: Over, kind: ErrorKind | None,
-        why: str,
+        self, item: str, number: int, seed: int, play: HarnessPlay, began: float, verdict: ItemVerdict,
+        kind: ErrorKind | None, why: str,
     ) -> None:  # fmt: skip
-        score = over.score if kind is None and -1e6 <= over.score <= 1e6 else 0.0
+        score = verdict.score if kind is None and -1e6 <= verdict.score <= 1e6 else 0.0
         self._kept.add(
             SampleRecord(
                 item=item,
                 sample=number,
                 seed=seed,
-                prompt=blake2b(talked.prompt, digest_size=16).hexdigest(),
-                text="\n\n".join(talked.said),
-                extracted=over.answer,
-                correct=kind is None and over.correct,
+                prompt=blake2b(play.prompt, digest_size=16).hexdigest(),
+                text="\n\n".join(play.said),
+                extracted=verdict.answer,
+                correct=kind is None and verdict.correct,
                 score=score,
-                finish=talked.finish,
-                read=talked.read,
-                sampled=talked.sampled,
+                finish=play.finish,
+                read=play.read,
+                sampled=play.sampled,
                 seconds=trio.current_time() - began,
                 error=kind,
                 detail=as_line(why, _DETAIL),
@@ -214,10 +220,10 @@ async def play_by_harness(
     """Play the missing samples of these evaluations. Without a `user`, the policy also plays the users."""
     deadline_s = config.engine.request_deadline_s
     async with AsyncExitStack() as stack:
-        policy = AskedModel(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
+        policy = ServedPolicy(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
         other = policy
         if user is not None:
-            other = AskedModel(await stack.enter_async_context(user.open(deadline_s)), user.model)
+            other = ServedPolicy(await stack.enter_async_context(user.open(deadline_s)), user.model)
         for exam, kept in missing:
             with show_samples(exam, kept):
                 await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()

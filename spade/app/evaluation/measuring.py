@@ -9,10 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from actors.suites import SUITES, Suite, check_sizes, resolve
+from actors.suites.chat_format import make_suite_chat_formats
 from actors.suites.harnesses import HARNESSES, Harness
-from actors.suites.talk import make_suite_talks
 from spade.app.evaluation.examination import derive_settings, measure
-from spade.app.evaluation.exams import Exam, Say
+from spade.app.evaluation.exams import PlannedEvaluation, Say
 from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned, list_policy_names
 from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs
@@ -83,7 +83,7 @@ class EvalOptions(NamedTuple):
         return self._replace(endpoint=endpoint, user=user)
 
 
-class Chosen(NamedTuple):
+class ChosenSuite(NamedTuple):
     """A suite of the command, with its protocol and data file."""
 
     suite: Suite
@@ -151,13 +151,13 @@ class Subject(NamedTuple):
         return hold_pinned(self.run, self.model, self.dtype, asked, self.place, sampled=sampled)
 
 
-class Planned(NamedTuple):
+class PolicyPlan(NamedTuple):
     """The evaluations of one policy, and the config of their processes."""
 
     subject: Subject
     policy: PinnedPolicy
     config: Config
-    exams: Sequence[Exam]
+    exams: Sequence[PlannedEvaluation]
     servers: Servers = Servers()
 
     def measured(self, say: Say) -> dict[str, MeasuredSuite]:
@@ -203,7 +203,7 @@ def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str,
     return files
 
 
-def choose_suites(asked: EvalOptions) -> list[Chosen]:
+def choose_suites(asked: EvalOptions) -> list[ChosenSuite]:
     """Return the suites and their protocols. Raises ConfigError."""
     if asked.items is not None and asked.protocol != "short":
         raise ConfigError("--items: only --protocol short plays a part of a suite")
@@ -214,7 +214,7 @@ def choose_suites(asked: EvalOptions) -> list[Chosen]:
         protocol = suite.protocol(asked.protocol)
         if asked.samples is not None:
             protocol = msgspec.structs.replace(protocol, samples=asked.samples)
-        found.append(Chosen(suite, protocol, files.get(suite.name)))
+        found.append(ChosenSuite(suite, protocol, files.get(suite.name)))
     return found
 
 
@@ -267,8 +267,8 @@ def _find_other(subject: Subject, against: str, config: str | None) -> tuple[Sub
 
 
 def _plan_policy(
-    subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
-) -> Planned:
+    subject: Subject, policy: PinnedPolicy, suites: Sequence[ChosenSuite], asked: EvalOptions, complain: Say
+) -> PolicyPlan:
     """Plan the evaluations of one policy."""
     suites = _extend_for_thoughts(subject, suites, asked)
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
@@ -281,10 +281,10 @@ def _plan_policy(
         playable = {exam.suite.name for exam in exams}
         kept = [each for each in suites if each.suite.name in playable]
         return _plan_policy(subject, policy, kept, asked, complain)
-    return Planned(subject, policy, config, exams, asked.servers)
+    return PolicyPlan(subject, policy, config, exams, asked.servers)
 
 
-def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
+def _extend_for_thoughts(subject: Subject, suites: Sequence[ChosenSuite], asked: EvalOptions) -> Sequence[ChosenSuite]:
     """Give harnesses longer turns if `model.thinking` is true, by the run or recipe or by `--set`."""
     if not _load_with(subject.base, asked.overrides, "model.thinking").model.thinking:
         return suites
@@ -305,7 +305,7 @@ def _make_sampling_settings(asked: EvalOptions) -> dict[str, object]:
     return {"actors.engines": 0, "engine.arithmetic": "model"} if asked.chats else asked.endpoint.settings
 
 
-def _refuse_others(now: Planned, before: Planned) -> None:
+def _refuse_others(now: PolicyPlan, before: PolicyPlan) -> None:
     """Raise ConfigError if evaluations of one suite differ in more than the policy."""
     rules = {exam.suite.name: exam.plan.rules for exam in before.exams}
     for exam in now.exams:
@@ -316,11 +316,11 @@ def _refuse_others(now: Planned, before: Planned) -> None:
 def _make_exams(
     subject: Subject,
     policy: PinnedPolicy,
-    suites: Sequence[Chosen],
+    suites: Sequence[ChosenSuite],
     asked: EvalOptions,
     config: Config,
     complain: Say,
-) -> list[Exam]:
+) -> list[PlannedEvaluation]:
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
     for suite, plain, data in suites:
@@ -329,13 +329,15 @@ def _make_exams(
             conditions = _find_conditions(config, suite, protocol, asked)
             # a server that plays a harness uses its own tokenizer
             ours = asked.endpoint is None or not isinstance(suite, Harness)
-            talks = suite.talks(protocol, tokenizer) if ours else make_suite_talks(protocol, tokenizer)
+            chat_formats = (
+                suite.chat_formats(protocol, tokenizer) if ours else make_suite_chat_formats(protocol, tokenizer)
+            )
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             check_sizes(f"suite {suite.name}", plan.items.values(), config)
         except SpadeError as error:
             complain(f"spade: {error}")
         else:
-            exams.append(Exam(subject.root, suite, plan, talks, data))
+            exams.append(PlannedEvaluation(subject.root, suite, plan, chat_formats, data))
     return exams
 
 
@@ -382,7 +384,7 @@ def _find_users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
     return {"user": SELF if asked.user.url == SELF else asked.user.name}
 
 
-def _read_measured(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
+def _read_measured(exam: PlannedEvaluation, policy: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
     return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary, step=policy.step)

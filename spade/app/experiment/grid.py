@@ -8,7 +8,7 @@ import trio
 from spade.app.experiment.pieces import make
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
-from spade.app.experiment.workplace import Workplace
+from spade.app.experiment.workplace import ExperimentFolder
 from spade.errors import SpadeError, format_placed
 from spade.processes.ending import interrupt_at_signal
 from spade.progress import show
@@ -18,7 +18,7 @@ class Grid:
     """The missing runs. `at_once` of them run at a time. A matched run waits for its match."""
 
     def __init__(
-        self, place: Workplace, results: dict[Piece, RunResult], folder: Path, say: Callable[[str], None]
+        self, place: ExperimentFolder, results: dict[Piece, RunResult], folder: Path, say: Callable[[str], None]
     ) -> None:
         self._place = place
         self._results = results

@@ -26,7 +26,7 @@ from spade.app.experiment.results import (
     RunResult,
     choose_rows,
 )
-from spade.app.experiment.workplace import Workplace, refuse_left
+from spade.app.experiment.workplace import ExperimentFolder, refuse_left
 from spade.app.rundir import RunDir
 from spade.disk import list_folder, open_to_append
 from spade.errors import RunError
@@ -42,7 +42,7 @@ _TAIL = 4_096
 _AGAIN = "delete the run and its pool to make them anew, or choose another --out"
 
 
-async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
+async def make(place: ExperimentFolder, piece: Piece, reference: RunResult | None) -> RunResult:
     """Bring a run to its end and measure its last policy. `reference` is the result of its match.
 
     Raises RunError if a command fails.
@@ -63,7 +63,7 @@ async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> R
     return _collect_result(place, piece)
 
 
-async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
+async def _make_pool(place: ExperimentFolder, piece: Piece, log: Path) -> None:
     arm = place.experiment.arms[piece.arm]
     writer = place.writer(piece)
     count, recipe = str(arm.pool), place.experiment.arms[writer.arm].recipe
@@ -73,7 +73,7 @@ async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
         raise RunError(f"{place.pool(piece)}: has {there} programs, not {arm.pool}; {_AGAIN}")
 
 
-async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
+async def _reach(place: ExperimentFolder, piece: Piece, log: Path) -> None:
     """Continue the run to the experiment's last step."""
     steps = place.experiment.steps
     rows = await _play_until(place, piece, steps, log)
@@ -81,7 +81,7 @@ async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
         raise RunError(f"{place.run(piece).path}: has made {had} learner steps, over {steps}; {_AGAIN}")
 
 
-async def _play_until(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
+async def _play_until(place: ExperimentFolder, piece: Piece, steps: int, log: Path) -> JournalRows:
     """Continue the run until it has made `steps` learner steps. Return the rows of its journal."""
     run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
     words = ["up", recipe, "--run", str(run.path), "--headless"]
@@ -92,7 +92,7 @@ async def _play_until(place: Workplace, piece: Piece, steps: int, log: Path) -> 
     return rows
 
 
-async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None:
+async def _match(place: ExperimentFolder, piece: Piece, wanted: int, log: Path) -> None:
     """Continue the run until the number of agent trajectories it has trained on is within half a batch of `wanted`."""
     batch = place.experiment.config(piece).learner.batch_sequences
     steps = had = 0
@@ -107,7 +107,7 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
         )
 
 
-def _collect_result(place: Workplace, piece: Piece) -> RunResult:
+def _collect_result(place: ExperimentFolder, piece: Piece) -> RunResult:
     """Collect the results of a run that is over and measured. Raises RunError if they are incomplete."""
     run, experiment = place.run(piece), place.experiment
     rows, last_policy = _read_rows(run), find_measured(place, run)
@@ -126,7 +126,7 @@ def _collect_result(place: Workplace, piece: Piece) -> RunResult:
     )  # fmt: skip
 
 
-def find_measured(place: Workplace, run: RunDir) -> Summary:
+def find_measured(place: ExperimentFolder, run: RunDir) -> Summary:
     """Return the evaluation of the last policy. Evaluations of other policies or by other rules do not count.
 
     Raises RunError if the last policy was not evaluated.
@@ -153,7 +153,7 @@ def _make_set_options(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
+async def _stop_left(place: ExperimentFolder, piece: Piece, log: Path) -> None:
     """Stop the processes of an earlier experiment, and wait for their end."""
     run, pool = place.run(piece), place.pool(piece)
     evaluating = run.path / "evaluations" / "processes"

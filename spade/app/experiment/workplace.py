@@ -21,7 +21,7 @@ from spade.pools import MADE, make_writing_config
 _origins: msgspec.json.Decoder[Origins] = msgspec.json.Decoder(Origins)
 
 
-class Workplace(NamedTuple):
+class ExperimentFolder(NamedTuple):
     """An experiment and its folder."""
 
     experiment: Experiment
@@ -84,7 +84,7 @@ def hold_origins(folder: Path, here: Origins) -> None:
         raise RunError(f"{folder}: its runs began with another world or checkpoint; choose another --out")
 
 
-def refuse_left(place: Workplace, piece: Piece) -> None:
+def refuse_left(place: ExperimentFolder, piece: Piece) -> None:
     """Raise RunError if an earlier command began this run or its pool with other settings.
 
     The results would not show that a part of the run had other settings.

@@ -11,7 +11,7 @@ from spade.errors import SpadeError
 _PROBED_TOKENS = 512
 
 
-class Finding(NamedTuple):
+class ModelNote(NamedTuple):
     """One line about a model."""
 
     name: str
@@ -22,7 +22,7 @@ class Finding(NamedTuple):
     """True if this use of the model will not work."""
 
 
-def examine(folder: Path) -> Iterator[Finding]:
+def examine(folder: Path) -> Iterator[ModelNote]:
     """Examine the checkpoint `folder`: describe it, and try conversation, sampling and training as a run does.
 
     Raises RunError if the model does not load.
@@ -36,16 +36,16 @@ def examine(folder: Path) -> Iterator[Finding]:
     model = load(folder, dtype=facts.dtype, device=torch.device("cpu"))
     count = sum(each.numel() for each in model.parameters())
     text = model.config.get_text_config()
-    yield Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers")
-    yield Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}")
-    yield Finding("context", f"{facts.context_tokens} tokens")
+    yield ModelNote("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers")
+    yield ModelNote("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}")
+    yield ModelNote("context", f"{facts.context_tokens} tokens")
     yield _check_tokenizer(folder, model)
     yield _check_engine(model)
     yield _check_learner(folder)
     yield _check_memory(count, facts.dtype)
 
 
-def _check_tokenizer(folder: Path, model: Any) -> Finding:
+def _check_tokenizer(folder: Path, model: Any) -> ModelNote:
     from actors.text.profile import ChatMessage
     from spade.policy.checkpoint_files import check_files
     from spade.policy.structure import check_room
@@ -55,25 +55,25 @@ def _check_tokenizer(folder: Path, model: Any) -> Finding:
         check_room(folder, model, tokenizer.size)
         tokenizer.prompt_ids([ChatMessage("user", "Hello")])
     except SpadeError as error:
-        return Finding("conversation", _format_reason(folder, error), fault=True)
+        return ModelNote("conversation", _format_reason(folder, error), fault=True)
     ends = ", ".join(map(tokenizer.token_text, sorted(tokenizer.end_ids)))
-    return Finding("conversation", f"{tokenizer.size} tokens; a turn ends with {ends}")
+    return ModelNote("conversation", f"{tokenizer.size} tokens; a turn ends with {ends}")
 
 
-def _check_engine(model: object) -> Finding:
+def _check_engine(model: object) -> ModelNote:
     from actors.engines.torch.forward import open_forward
 
     try:
         forward, cache = open_forward(model, _PROBED_TOKENS)  # type: ignore[arg-type]
     except SpadeError as error:
-        return Finding("sampling", str(error), fault=True)
-    return Finding(
+        return ModelNote("sampling", str(error), fault=True)
+    return ModelNote(
         "sampling",
         f"the torch engine runs it ({type(forward).__name__}); keys and values of a token take {cache.token_bytes} B",
     )
 
 
-def _check_learner(folder: Path) -> Finding:
+def _check_learner(folder: Path) -> ModelNote:
     import torch
 
     from learner.models.prepare import prepare_model
@@ -82,14 +82,14 @@ def _check_learner(folder: Path) -> Finding:
     try:
         prepare_model(load(folder, dtype="float32", device=torch.device("cpu")), activation_checkpointing=False)
     except SpadeError as error:
-        return Finding("training", str(error), fault=True)
-    return Finding("training", "the learner trains it, with several plays packed into a row")
+        return ModelNote("training", str(error), fault=True)
+    return ModelNote("training", "the learner trains it, with several plays packed into a row")
 
 
-def _check_memory(parameters: int, dtype: str) -> Finding:
+def _check_memory(parameters: int, dtype: str) -> ModelNote:
     """Estimate the memory for serving (weights) and for training (float32 weights, gradients and AdamW's moments)."""
     serve = parameters * (4 if dtype == "float32" else 2)
-    return Finding(
+    return ModelNote(
         "memory",
         f"{serve / GIB:.1f} GiB of weights to serve; {16 * parameters / GIB:.1f} GiB of weights, gradients and AdamW's "
         "means to train (`spade config check` estimates a whole run)",

@@ -67,22 +67,22 @@ class Checkpoint:
         The programs must be the world's own, because they run in this process.
         """
         simulations = [SIMULATIONS[self.world.name](play.source) for play in plays]
-        talks = [self.world.talk() for _ in plays]
+        chat_formats = [self.world.chat_format() for _ in plays]
         played = [begin(simulation, play.seed) for simulation, play in zip(simulations, plays, strict=True)]
         contexts: dict[int, list[int]] = {}
         for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
-            opening = talks[number].open(conversation.observed[0], play.hint)
+            opening = chat_formats[number].open(conversation.observed[0], play.hint)
             contexts[number] = self.tokenizer.prompt_ids(opening.messages, tools=opening.tools)
         with show("playing", len(plays), lambda: len(plays) - len(contexts)):
             while contexts:
                 answers = self._sample(list(contexts.values()), TURN_TOKENS)
                 for number, answer in zip(list(contexts), answers, strict=True):
-                    talk = talks[number]
-                    move = talk.act(self.tokenizer.decode(answer, talk.marks))
+                    chat_format = chat_formats[number]
+                    move = chat_format.act(self.tokenizer.decode(answer, chat_format.marks))
                     take_turn(simulations[number], played[number], move)
                     seen = played[number].pending
                     if seen is not None:
-                        contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))
+                        contexts[number] += answer + self.tokenizer.turn_ids(answer, chat_format.turn(seen, move))
                     if seen is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
                         del contexts[number]
         return [conversation.episode_return for conversation in played]

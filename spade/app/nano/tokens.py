@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from actors.nano.players import Shown
+from actors.nano.players import ShownConversation
 from actors.text.profile import ChatMessage
 from spade.config import DomainName
 from spade.tokens import Tokenizer
@@ -141,7 +141,7 @@ def split_at_marks(text: str, form: Form) -> list[str]:
     return re.split("|".join(form.marks), text) if form.marks else [text]
 
 
-def encode(tokenizer: Tokenizer, shown: Shown) -> Row:
+def encode(tokenizer: Tokenizer, shown: ShownConversation) -> Row:
     """Encode a conversation into the tokens of a play. The assistant's words and the end of its turn are imitated."""
     [end] = tokenizer.end_ids
     ids: list[int] = []

@@ -27,7 +27,7 @@ _TOLD_S = 5.0
 _LONGEST_REASON = 160
 
 
-class Judged(msgspec.Struct, frozen=True):
+class AdmissionLine(msgspec.Struct, frozen=True):
     """A line of the log: the outcome of one program."""
 
     key: str
@@ -47,7 +47,7 @@ class RejectedPrograms:
         self._counts: Counter[str] = Counter()
         self._first: dict[str, str] = {}
 
-    def add(self, name: str, judged: Judged) -> None:
+    def add(self, name: str, judged: AdmissionLine) -> None:
         """Count a rejected program."""
         self._counts[judged.stage] += 1
         self._first.setdefault(judged.stage, as_line(f"{name}: {judged.reason}", _LONGEST_REASON))
@@ -103,8 +103,8 @@ async def _judge_all(
     left: Sequence[tuple[str, PoolProgram]],
     config: Config,
     library: bool,
-    keep: Callable[[Judged], None],
-    known: dict[str, Judged],
+    keep: Callable[[AdmissionLine], None],
+    known: dict[str, AdmissionLine],
     say: Callable[[str], None],
 ) -> None:
     """Judge programs with one task for each core. Fills `known`."""
@@ -118,7 +118,7 @@ async def _judge_all(
         for key, program in waiting:
             _, verdict = await judge(sandbox, program.source, config, library)
             last = verdict.stages[-1]
-            judged = Judged(key) if verdict.passed else Judged(key, last.name, last.reason)
+            judged = AdmissionLine(key) if verdict.passed else AdmissionLine(key, last.name, last.reason)
             keep(judged)
             known[key] = judged
             if not progress.is_displayed() and time.monotonic() - told >= _TOLD_S:
@@ -132,10 +132,10 @@ async def _judge_all(
 
 
 @contextmanager
-def _append(log: Path) -> Iterator[Callable[[Judged], None]]:
+def _append(log: Path) -> Iterator[Callable[[AdmissionLine], None]]:
     """Yield a function that appends a line. A line is one write, so a kill leaves at most one torn line, at the end."""
 
-    def write(judged: Judged) -> None:
+    def write(judged: AdmissionLine) -> None:
         try:
             file.write(msgspec.json.encode(judged) + b"\n")
         except OSError as error:
@@ -150,7 +150,7 @@ def _append(log: Path) -> Iterator[Callable[[Judged], None]]:
         yield write
 
 
-def _read_log(log: Path) -> dict[str, Judged]:
+def _read_log(log: Path) -> dict[str, AdmissionLine]:
     """Read the verdicts of an earlier import. Skips torn lines."""
     try:
         data = read(log, LOG_BYTES)
@@ -158,7 +158,7 @@ def _read_log(log: Path) -> dict[str, Judged]:
         return {}
     except OSError as error:
         raise RunError(f"{log}: {format_reason(error)}") from None
-    found: dict[str, Judged] = {}
+    found: dict[str, AdmissionLine] = {}
     for text in data.splitlines():
         try:
             judged = try_decode(_lines.decode, text)
@@ -168,4 +168,4 @@ def _read_log(log: Path) -> dict[str, Judged]:
     return found
 
 
-_lines: msgspec.json.Decoder[Judged] = msgspec.json.Decoder(Judged)
+_lines: msgspec.json.Decoder[AdmissionLine] = msgspec.json.Decoder(AdmissionLine)

@@ -16,7 +16,7 @@ from actors.play.domains import load_profile
 from actors.sandbox.host import REWARD_BOUND
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.wire import OBSERVATION_BYTES
-from actors.text.conversation import GameTalk
+from actors.text.conversation import GameChatFormat
 from actors.text.profile import ChatMessage
 from spade.app.pools.cards import render
 from spade.app.supervisor.pools import write_programs
@@ -134,7 +134,7 @@ def write_license(folder: Path) -> None:
 def _write_opening(config: Config, single_turn: bool) -> list[ChatMessage]:
     """Return the messages before a model's first turn, with a slot for the observation."""
     opening = partial(load_profile(config).play, single_turn=single_turn)
-    return GameTalk(opening, examples=config.play.examples).open(Observed(_SLOT), None).messages
+    return GameChatFormat(opening, examples=config.play.examples).open(Observed(_SLOT), None).messages
 
 
 def _copy_module(file: Path, to: Path, bare: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from spade.app.report import drawing
 from spade.app.report.arms import Arm
 from spade.app.report.charts import Chart, draw_chapters
-from spade.app.report.collect import SeenRun
+from spade.app.report.collect import SavedRun
 from spade.app.report.curriculum import pair_designs
 from spade.app.report.figures import RunFigures
 from spade.app.report.page import TEMPLATES, make_templates
@@ -31,7 +31,7 @@ _LONGEST_VALUE = 200
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
 
-def write_model_card(folder: Path, seen: SeenRun, run: RunDir, step: int, digest: str, licence: str) -> None:
+def write_model_card(folder: Path, seen: SavedRun, run: RunDir, step: int, digest: str, licence: str) -> None:
     """Write the card of a policy and its pictures into a folder. If `licence` is "", look for the base model's licence.
 
     The policy was made after the learner step `step`.
@@ -65,7 +65,7 @@ def write_model_card(folder: Path, seen: SeenRun, run: RunDir, step: int, digest
     (folder / "README.md").write_text(_CARDS.get_template("model.md").render(facts), encoding="utf-8")
 
 
-def _draw_learning(seen: SeenRun) -> tuple[Chart, ...]:
+def _draw_learning(seen: SavedRun) -> tuple[Chart, ...]:
     """Draw the curves of the first chapter of a report: what the run learned."""
     figures = RunFigures(seen.rows, pair_designs(seen.designs.environments, seen.designs.steps))
     return draw_chapters([Arm(seen.name, (0,))], [figures])[0].charts

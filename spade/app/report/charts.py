@@ -15,7 +15,7 @@ _TOLD_ARMS = 4  # most arms that a text alternative describes
 _CELLS = 5
 
 
-class Numbers(NamedTuple):
+class CurvePoints(NamedTuple):
     """Some points of an arm's curve."""
 
     letter: str
@@ -43,7 +43,7 @@ class Chart(NamedTuple):
     drawn: DrawnChart
     """The drawn chart."""
 
-    numbers: tuple[Numbers, ...]
+    numbers: tuple[CurvePoints, ...]
     """Some numbers of each arm."""
 
 
@@ -121,8 +121,8 @@ def _describe_line(place: int, line: Line, share: bool, several: bool) -> str:
     )
 
 
-def _list_numbers(place: int, line: Line, share: bool) -> Numbers:
+def _list_numbers(place: int, line: Line, share: bool) -> CurvePoints:
     last = len(line.curve) - 1
     places = sorted({round(last * part / (_CELLS - 1)) for part in range(_CELLS)})
     cells = tuple((f"{line.curve[at].step:,.0f}", format_interval(line.curve[at], share)) for at in places)
-    return Numbers(name_letter(place), line.name, cells)
+    return CurvePoints(name_letter(place), line.name, cells)

@@ -22,7 +22,7 @@ from spade.protocol import Status
 Result = TypeVar("Result")
 
 
-class SeenRun(msgspec.Struct, frozen=True):
+class SavedRun(msgspec.Struct, frozen=True):
     """A run as it was saved."""
 
     name: str
@@ -61,7 +61,7 @@ class SeenRun(msgspec.Struct, frozen=True):
     """Notes on missing parts."""
 
 
-class GivenRun(NamedTuple):
+class NamedRun(NamedTuple):
     """A run that was named on the command line."""
 
     run: RunDir
@@ -74,7 +74,7 @@ class GivenRun(NamedTuple):
     """The name of its arm. "" groups the run by its settings."""
 
 
-def find_runs(words: Sequence[str], most: int) -> list[GivenRun]:
+def find_runs(words: Sequence[str], most: int) -> list[NamedRun]:
     """Find the runs named on the command line, each as [ARM=]RUN.
 
     Raises ConfigError if there are too many or one is named twice, and RunError if one is missing.
@@ -85,10 +85,10 @@ def find_runs(words: Sequence[str], most: int) -> list[GivenRun]:
     paths = [run.path for _, run in asked]
     if twice := [path for place, path in enumerate(paths) if path in paths[:place]]:
         raise ConfigError(f"{twice[0]}: is given twice; give each run once")
-    return [GivenRun(run, name, arm) for (arm, run), name in zip(asked, run_names(paths), strict=True)]
+    return [NamedRun(run, name, arm) for (arm, run), name in zip(asked, run_names(paths), strict=True)]
 
 
-def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SeenRun:
+def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SavedRun:
     """Read a run. `status` is the run's status, or the reason why it cannot be read. `most` bounds the environments.
 
     `verdict` is the verdict on the status in one line. Raises RunError if no run was ever started there.
@@ -110,7 +110,7 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     transcripts = try_or_note(notes, lambda: read_transcripts(run, config, designs)) or {}
     if record is not None and record.spade != spade.__version__:
         notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")
-    return SeenRun(
+    return SavedRun(
         name, describe_state(run, status, rows), verdict, config, record,
         status if isinstance(status, Status) else None, rows, designs, evaluations, why, transcripts, tuple(notes),
     )  # fmt: skip
@@ -152,14 +152,14 @@ def read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords)
 
 def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
     """Return the decoder of the newest policy's tokenizer. Raises RunError if the policy is missing."""
-    from actors.play.domains import load_talks
+    from actors.play.domains import load_chat_formats
     from spade.tokens import Tokenizer
 
     folder = run.weights / digest  # not model.path, which might have to be downloaded
     if not digest or not folder.is_dir():
         raise RunError(f"{folder}: the newest policy is missing, and its tokenizer, which decodes plays, with it")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
-    return partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
+    return partial(tokenizer.decode, keep=load_chat_formats(config, tokenizer)("inside", False).marks)
 
 
 def describe_state(run: RunDir, status: Status | str, rows: JournalRows) -> str:

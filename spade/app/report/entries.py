@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from replay.inspect.designs import ShownEnvironment
 from replay.ledger.records import Environment, PlayRecord
-from spade.app.report.collect import SeenRun
+from spade.app.report.collect import SavedRun
 from spade.app.report.drawing import format_figure
 from spade.app.report.gallery import choose_pair, find_children
 from spade.app.report.highlighting import highlight_program
@@ -21,7 +21,7 @@ LONGEST_FACT = 200
 MOST_KIN = 8
 
 
-class Kin(NamedTuple):
+class RelatedEnvironment(NamedTuple):
     """A parent or a child of an environment."""
 
     id: str
@@ -31,7 +31,7 @@ class Kin(NamedTuple):
     """The address of its description, or "" without a description."""
 
 
-class Side(NamedTuple):
+class PlayColumn(NamedTuple):
     """One play."""
 
     arm: str
@@ -90,26 +90,26 @@ class GalleryEntry(NamedTuple):
     source: Markup
     """Its program, possibly cut and with its syntax marked."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[PlayColumn, ...]
     """The two plays to show side by side."""
 
     returns: tuple[Returns, ...]
     """Returns of the finished plays, by arm."""
 
-    parents: tuple[Kin, ...]
+    parents: tuple[RelatedEnvironment, ...]
     """The environments that it varies."""
 
     more_parents: int
     """Number of parents that are not listed."""
 
-    children: tuple[Kin, ...]
+    children: tuple[RelatedEnvironment, ...]
     """The environments that vary it."""
 
     more_children: int
     """Number of children that are not listed."""
 
 
-def make_entries(place: int, run: SeenRun) -> list[GalleryEntry]:
+def make_entries(place: int, run: SavedRun) -> list[GalleryEntry]:
     """Return the gallery entries of a run. `place` is the index of the run on the page."""
     kin = find_children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
@@ -124,7 +124,7 @@ def make_entries(place: int, run: SeenRun) -> list[GalleryEntry]:
     ]
 
 
-def make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], link: Callable[[str], str]) -> GalleryEntry:
+def make_entry(run: SavedRun, shown: ShownEnvironment, kids: Sequence[str], link: Callable[[str], str]) -> GalleryEntry:
     """Return an environment with its program and plays. `link` gives the addresses of its parents and children."""
     environment, source = shown.environment, shown.source
     parents = environment.parents
@@ -141,9 +141,9 @@ def make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], link:
         source=highlight_program(cut_text(source.source, LONGEST_SOURCE)),
         sides=tuple(_make_side(play, run.transcripts.get(play.id)) for play in choose_pair(shown.plays)),
         returns=_make_returns(shown.plays),
-        parents=tuple(Kin(as_line(id, LONGEST_FACT), link(id)) for id in parents[:MOST_KIN]),
+        parents=tuple(RelatedEnvironment(as_line(id, LONGEST_FACT), link(id)) for id in parents[:MOST_KIN]),
         more_parents=len(parents[MOST_KIN:]),
-        children=tuple(Kin(id, link(id)) for id in kids[:MOST_KIN]),
+        children=tuple(RelatedEnvironment(id, link(id)) for id in kids[:MOST_KIN]),
         more_children=len(kids[MOST_KIN:]),
     )
 
@@ -175,10 +175,10 @@ def _list_facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[
     return tuple((name, as_line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))
 
 
-def _make_side(play: PlayRecord, parts: Sequence[Part] | None) -> Side:
+def _make_side(play: PlayRecord, parts: Sequence[Part] | None) -> PlayColumn:
     ended = "ended" if play.terminated else "cut off"
     outcome = f"return {play.episode_return:g}, {ended} in {play.turns} turns, instance {play.index}"
-    return Side("with the hint" if play.hinted else "without the hint", outcome, parts)
+    return PlayColumn("with the hint" if play.hinted else "without the hint", outcome, parts)
 
 
 def _make_returns(plays: Sequence[PlayRecord]) -> tuple[Returns, ...]:

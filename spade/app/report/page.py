@@ -17,7 +17,7 @@ from markupsafe import Markup
 from spade.app.report import drawing
 from spade.app.report.arms import Arm, compare_settings
 from spade.app.report.charts import draw_chapters
-from spade.app.report.collect import SeenRun
+from spade.app.report.collect import SavedRun
 from spade.app.report.curriculum import PARTS, make_tables, pair_designs
 from spade.app.report.entries import make_entries
 from spade.app.report.figures import RunFigures, make_glance
@@ -79,7 +79,7 @@ class ShownTable(Protocol):
     def rows(self) -> Sequence[Sequence[str]]: ...
 
 
-class Lead(NamedTuple):
+class FirstSection(NamedTuple):
     """The first section of a page about runs without stores. It replaces the sections that need a store."""
 
     title: str
@@ -92,7 +92,7 @@ class Lead(NamedTuple):
     """The tables."""
 
 
-def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: Lead | None = None) -> str:
+def render(runs: Sequence[SavedRun], arms: Sequence[Arm], made_at: float, lead: FirstSection | None = None) -> str:
     """Render the whole page as HTML."""
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -103,7 +103,7 @@ def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: L
     )
 
 
-def _make_context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
+def _make_context(runs: Sequence[SavedRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
     found = [pair_designs(run.designs.environments, run.designs.steps) for run in runs]
     return {
         **make_overview(runs, arms),
@@ -122,7 +122,7 @@ def _make_context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) 
     }
 
 
-def make_overview(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> dict[str, Any]:
+def make_overview(runs: Sequence[SavedRun], arms: Sequence[Arm]) -> dict[str, Any]:
     """Return the values of the fragments that show the runs as a whole: notes, newest figures, charts and health."""
     designs = [pair_designs(run.designs.environments, run.designs.steps) for run in runs]
     figures = [RunFigures(run.rows, own) for run, own in zip(runs, designs, strict=True)]
@@ -140,7 +140,7 @@ def make_overview(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> dict[str, Any
     }
 
 
-def _collect_notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
+def _collect_notes(runs: Sequence[SavedRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
     """Return notes on missing or notable things, by run. A note of all runs appears once."""
     notes: dict[str, list[str]] = {}
     for run in runs:

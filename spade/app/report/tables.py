@@ -9,7 +9,7 @@ import msgspec
 from replay.ledger.records import Reject
 from spade.app.report.arms import Arm, compare_settings
 from spade.app.report.charts import make_arm_curve
-from spade.app.report.collect import SeenRun
+from spade.app.report.collect import SavedRun
 from spade.app.report.drawing import format_figure, format_interval, name_letter
 from spade.app.report.figures import Figure, RunFigures
 from spade.app.report.transcript import cut_text
@@ -140,7 +140,7 @@ def _format_newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tupl
     return value, (bracket + interval).strip(), first
 
 
-def make_rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
+def make_rejections(name: str, runs: Sequence[SavedRun]) -> Rejections:
     """Tabulate the rejected programs of an arm, the most frequent reasons first."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[str, Reject] = {}
@@ -165,7 +165,7 @@ def make_rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
     )
 
 
-def list_suites(run: SeenRun) -> list[SuiteRow]:
+def list_suites(run: SavedRun) -> list[SuiteRow]:
     """List the evaluations that `spade eval` kept of a run."""
     rows = []
     for kept in run.evaluations:
@@ -181,7 +181,7 @@ def list_suites(run: SeenRun) -> list[SuiteRow]:
     return rows
 
 
-def describe_health(run: SeenRun) -> Health:
+def describe_health(run: SavedRun) -> Health:
     """Describe the health of a run, from its last status and its events."""
     status, events = run.status, run.rows.events
     processes = () if status is None else status.processes
@@ -205,7 +205,7 @@ def describe_health(run: SeenRun) -> Health:
     )
 
 
-def _list_facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
+def _list_facts(run: SavedRun) -> tuple[tuple[str, str], ...]:
     facts: list[tuple[str, str]] = []
     if (status := run.status) is not None:
         counts, traffic = status.counts, status.traffic
@@ -244,7 +244,7 @@ def _describe_event(why: str, changed: dict[str, tuple[str, str]]) -> str:
     return "; ".join([*([why] if why else []), *told])
 
 
-def compare_arms(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
+def compare_arms(arms: Sequence[Arm], runs: Sequence[SavedRun]) -> dict[str, list[str]]:
     """Return the settings that differ between arms, with the value in the first run of each arm.
 
     Returns {} for a single arm, or if the settings of a first run cannot be read.

@@ -7,7 +7,7 @@ from spade.estimates import Difference
 from spade.evaluations import Summary
 from spade.text import as_line
 
-_NAME = 16  # characters of a policy's name
+_NAME = 16  # width of the column of policy names, in characters
 
 
 def format_curves(measured: Iterable[MeasuredSuite]) -> str:

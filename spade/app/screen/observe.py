@@ -13,7 +13,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
 from spade.app.screen.controls import Controls, Keyboard
 from spade.app.screen.pages import draw_keys, read_newest
-from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer, reach
+from spade.app.screen.reach import ANSWER_S, CONNECT_S, ReachedRun, connect_observer, reach
 from spade.app.screen.verdict import describe_beginning, describe_stall, judge_run
 from spade.app.screen.view import render, show_last
 from spade.decoding import UnreadableError, try_decode
@@ -36,7 +36,7 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(at: Reached, patience_s: float) -> Status:
+async def ask_live(at: ReachedRun, patience_s: float) -> Status:
     """Ask for the status of a live run within `patience_s`.
 
     Raises RunError if the run is down, BusError if the service does not answer.
@@ -45,7 +45,7 @@ async def ask_live(at: Reached, patience_s: float) -> Status:
         return await ask_status(client)
 
 
-async def read_status(at: Reached) -> Status:
+async def read_status(at: ReachedRun) -> Status:
     """Read the status of a live run, or the last status of a run that is down."""
     run = at.run
     if run is None or at.holders():

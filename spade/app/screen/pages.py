@@ -48,7 +48,7 @@ def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
 
 @cache
 def _load_tokenizer(folder: Path, thinking: bool) -> "Tokenizer":
-    """Load a tokenizer once: the page is drawn twice a second."""
+    """Return the tokenizer of a checkpoint. Keep it, because a page is drawn twice a second."""
     from spade.tokens import Tokenizer  # at the top, this import would take a third of the start of `spade status`
 
     return Tokenizer.load(folder, thinking=thinking)

@@ -22,7 +22,7 @@ AGAIN_S = 2.0  # seconds until an order is repeated: a restarting service may ha
 CONNECT_S = 15.0  # after this time a command stops trying to reach a service on this host, because a person waits
 
 
-class Reached(NamedTuple):
+class ReachedRun(NamedTuple):
     """The run that a command was given."""
 
     name: str
@@ -52,7 +52,7 @@ class Reached(NamedTuple):
         return next((holder for holder in self.holders().values() if holder.far), None)
 
 
-def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
+def reach(given: RunDir | Path | str, keys: Path | None = None) -> ReachedRun:
     """Find the run that a command was given. `keys` is this host's key folder if it is not the run's.
 
     Raises RunError.
@@ -66,11 +66,11 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
         config = run.config()
     if keys is not None:
         config = replace(config, bus=replace(config.bus, keys=os.path.realpath(keys)))
-    return Reached(text if run is None else str(run.path), config, run)
+    return ReachedRun(text if run is None else str(run.path), config, run)
 
 
 @asynccontextmanager
-async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Client]:
+async def connect_observer(at: ReachedRun, patience_s: float) -> AsyncIterator[Client]:
     """Connect to the live run's replay service within `patience_s`.
 
     For another host or a bare address, gives up after `ANSWER_S`. Raises RunError if nothing is up, or if the run is on

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.sandbox.wire import Inspected, OfferedTool
+from actors.sandbox.wire import InspectReply, OfferedTool
 from actors.text.conversation import Move
 from actors.text.toolcalls.notation import list_argument_names, write_call, write_signature
 from spade.app.screen.console import Screen
@@ -54,14 +54,14 @@ def tell_turn(console: Screen, move: Move, observed: Observed) -> None:
     console.tell((f"done {observed.done} of {observed.instructions}, reward {observed.reward:g}", "dim"))
 
 
-class StateTeller:
+class StatePrinter:
     """Prints the changes of a program's state from message to message, and the state of its criteria."""
 
     def __init__(self, console: Screen) -> None:
         self._console = console
         self._before = "{}"
 
-    def tell(self, seen: Inspected) -> None:
+    def tell(self, seen: InspectReply) -> None:
         """Print the changes since the last time. The first time, print the whole state."""
         for told in list_differences(self._before, seen.state):
             self._console.tell((told, "yellow"))
@@ -69,7 +69,7 @@ class StateTeller:
         self._console.tell((f"criteria: {', '.join(_describe_criteria(seen))}", "dim"))
 
 
-def _describe_criteria(seen: Inspected) -> Sequence[str]:
+def _describe_criteria(seen: InspectReply) -> Sequence[str]:
     return [
         f"{number} {f'raises {each.error}' if each.error else 'met' if each.met else 'not met'}"
         + (" and changes the state" if each.changes else "")

@@ -36,7 +36,7 @@ Step = Literal[-1, 0, 1]
 log = logging.getLogger(__name__)
 
 
-class Pressure(msgspec.Struct, frozen=True):
+class LoadFigures(msgspec.Struct, frozen=True):
     """The figures of a run that may call for a change."""
 
     agents: int
@@ -75,13 +75,13 @@ class Pressure(msgspec.Struct, frozen=True):
         return self.starving <= FED or self.backlog >= 1
 
 
-def compute_pressure(status: Status, config: Config) -> Pressure:
+def compute_pressure(status: Status, config: Config) -> LoadFigures:
     """Compute the pressure from a status."""
     agents, engines = _list_ready(status, "agent"), _list_ready(status, "engine")
     slots, rows = len(agents) * config.actors.episodes_in_flight, len(engines) * config.engine.rows
     step = status.step_metrics
     requests = sum(gauges.get("rows_active", 0) + gauges.get("queue", 0) for gauges in engines)
-    return Pressure(
+    return LoadFigures(
         agents=len(agents),
         busy=sum(gauges.get("episodes", 0) for gauges in agents) / slots if slots else 0.0,
         engines=requests / rows if rows else float("inf"),
@@ -102,7 +102,7 @@ def _count_coming(status: Status, role: Role) -> int:
     return sum(process.role == role and process.state in _COMING for process in status.processes)
 
 
-def decide_agents(now: Pressure, more_engines: bool) -> Step:
+def decide_agents(now: LoadFigures, more_engines: bool) -> Step:
     """Decide on one agent more, one fewer, or no change.
 
     If `more_engines`, engines may be added when the present ones are full.
@@ -118,7 +118,7 @@ def decide_agents(now: Pressure, more_engines: bool) -> Step:
     return 0
 
 
-def decide_engines(now: Pressure, more_agents: bool) -> Step:
+def decide_engines(now: LoadFigures, more_agents: bool) -> Step:
     """Decide on one engine more, one fewer, or no change.
 
     If `more_agents`, agents may be added to fill engines.
@@ -134,7 +134,7 @@ def decide_engines(now: Pressure, more_agents: bool) -> Step:
     return 0
 
 
-class Patience:
+class Debouncer:
     """Passes a change on after `looks` readings in a row have called for it."""
 
     def __init__(self, looks: int) -> None:
@@ -154,7 +154,7 @@ async def autoscale(client: Client, actors: Actors, config: Config) -> None:
     """Keep adapting the numbers that the config gives as ranges, within their bounds, until an order fixes them."""
     asked: dict[Role, tuple[int, int]] = {"engine": config.actors.engines_bounds, "agent": config.actors.agents_bounds}
     bounds = {role: (least, most) for role, (least, most) in asked.items() if least < most}
-    patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
+    patience: dict[Role, Debouncer] = {"engine": Debouncer(ENGINE_LOOKS), "agent": Debouncer(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
         # While the replay service restarts, it does not answer. Then ask again at the next look.
         with suppress(BusError):

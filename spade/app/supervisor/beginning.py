@@ -17,7 +17,7 @@ from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError, format_reason
 
 if TYPE_CHECKING:
-    from replay.inspect.import_memory import Imported
+    from replay.inspect.import_memory import ImportCounts
 
 _SHAPE = (
     "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
@@ -191,7 +191,7 @@ def _import(run: RunDir, settings: Config, old: RunDir) -> int:
     return done.taken + done.known
 
 
-def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
+def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "ImportCounts":
     """Import the old run's memory into a run. The caller holds the run's lock.
 
     Raises RunError if the memory does not fit.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from spade.app.screen.observe import ask_status
-from spade.app.screen.reach import AGAIN_S, ANSWER_S, CONNECT_S, Reached, connect_observer
+from spade.app.screen.reach import AGAIN_S, ANSWER_S, CONNECT_S, ReachedRun, connect_observer
 from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
@@ -48,7 +48,7 @@ def choose(status: Status, on: str | None) -> str:
     return on or names[0]
 
 
-async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
+async def scale(at: ReachedRun, counts: dict[Role, int], on: str | None) -> str:
     """Set counts of actors at the supervisor `on`. Return a line with the counts that run now.
 
     Raises RunError if the supervisor is not unique, or if the actors are not ready in time.
@@ -76,7 +76,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
     return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
 
 
-async def drain(at: Reached, name: str) -> str:
+async def drain(at: ReachedRun, name: str) -> str:
     """Drain the actor `name`. Return a line that says how it ended. Raises RunError."""
     async with connect_observer(at, CONNECT_S) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]

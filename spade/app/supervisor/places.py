@@ -28,7 +28,7 @@ class Places(Protocol):
         """Return the lives for a supervisor, once the run has that config."""
 
 
-class Here:
+class ThisMachine:
     """This machine."""
 
     def reached(self, run: RunDir, config: Config) -> Config:
@@ -40,7 +40,7 @@ class Here:
         return Life
 
 
-class OnCluster:
+class ClusterMachines:
     """The machines of a cluster."""
 
     def __init__(self, machines: "JoinedCluster") -> None:
@@ -71,7 +71,7 @@ def open_places(
     Raises ConfigError for settings that do not work on a cluster, RunError if the cluster cannot be reached.
     """
     if cluster is None:
-        yield Here()
+        yield ThisMachine()
         return
     check_known(cluster)
     from spade.cluster import lives, needs
@@ -82,7 +82,7 @@ def open_places(
         lives.check_reachable(connect, config.bus)
     with join_cluster(cluster) as machines:
         needs.check_machines(config, roles, machines.gpus())
-        yield OnCluster(machines)
+        yield ClusterMachines(machines)
 
 
 def join_cluster(cluster: str) -> AbstractContextManager["JoinedCluster"]:

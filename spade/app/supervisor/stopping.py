@@ -4,7 +4,7 @@ import signal
 
 import trio
 
-from spade.app.screen.reach import AGAIN_S, ANSWER_S, Reached, connect_observer
+from spade.app.screen.reach import AGAIN_S, ANSWER_S, ReachedRun, connect_observer
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import StopRun
@@ -14,7 +14,7 @@ LOOK_S = 0.05
 DRAINS = 12  # longest wait for all supervisors, in units of supervise.drain_s; the replay service drains last
 
 
-async def stop(at: Reached) -> None:
+async def stop(at: ReachedRun) -> None:
     """Drain a run and stop it.
 
     Raises RunError if nothing is up, or if the run is still up at the end. Raises BusError if `at` is an address that
@@ -32,7 +32,7 @@ async def stop(at: Reached) -> None:
     raise RunError(f"{at.name}: still draining ({left or 'its service is up'}); its logs say more")
 
 
-async def _order(at: Reached) -> BusError | None:
+async def _order(at: ReachedRun) -> BusError | None:
     """Order all supervisors to stop, and wait until the replay service has stopped.
 
     Returns the error that prevented this, or None.
@@ -50,14 +50,14 @@ async def _order(at: Reached) -> BusError | None:
     return None
 
 
-async def _wait_until_left(at: Reached, client: Client) -> None:
+async def _wait_until_left(at: ReachedRun, client: Client) -> None:
     while True:
         if not at.goes_on(client):
             return
         await trio.sleep(LOOK_S)
 
 
-async def _end(at: Reached, trouble: BusError | None) -> None:
+async def _end(at: ReachedRun, trouble: BusError | None) -> None:
     """Wait until nothing holds the run. Signal the holders on this host, because the order may not have reached them.
 
     `trouble` is the error of the order. With it, raises RunError for a holder on another host, which no signal reaches.

@@ -11,7 +11,7 @@ from replay.inspect.journal import JournalRows
 from replay.ledger.keys import make_environment_id, make_version_key
 from replay.ledger.records import Environment, Job, Publication
 from replay.store import Store, is_short, open_reader
-from spade.app.report.collect import SeenRun, describe_state, read_rows, try_or_note
+from spade.app.report.collect import SavedRun, describe_state, read_rows, try_or_note
 from spade.app.rundir import RunDir
 from spade.app.screen.verdict import judge_run
 from spade.app.web.lanes import Sample, take_sample
@@ -42,7 +42,7 @@ class FollowedRun:
         self._files = ExitStack()
         self._store: Store | None = None
         self._opened: object = None
-        self.seen: SeenRun
+        self.seen: SavedRun
         """The run as the last refresh saw it."""
         self.refresh("its status was not read yet", 0.0)
 
@@ -66,7 +66,7 @@ class FollowedRun:
         try_or_note(notes, self._read_store)
         verdict = "" if isinstance(status, str) else judge_run(status).text
         designs = DesignRecords(tuple(self.environments.values()), steps=self._steps, digest=self.digest)
-        self.seen = SeenRun(
+        self.seen = SavedRun(
             self.name, describe_state(self.run, status, self._rows), verdict, self.config,
             try_or_note(notes, self.run.record), None if isinstance(status, str) else status, self._rows, designs,
             (), {}, {}, tuple(notes),

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     """The phase of each process."""
 
 
-class Stretch(NamedTuple):
+class PhaseSpan(NamedTuple):
     """A time that a process spent in one phase."""
 
     x: float
@@ -57,7 +57,7 @@ class Lane(NamedTuple):
     name: str
     """The name of the process."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[PhaseSpan, ...]
     """The stretches in order."""
 
     says: str
@@ -101,7 +101,7 @@ def _make_lane(name: str, samples: Sequence[Sample], first: float, span: float) 
     scale = WIDTH / span if span else 0.0
     known = [(phase, begin, end) for phase, begin, end in runs if phase]
     stretches = (
-        Stretch(round((begin - first) * scale, 1), round((end - begin) * scale, 1), phase, end - begin)
+        PhaseSpan(round((begin - first) * scale, 1), round((end - begin) * scale, 1), phase, end - begin)
         for phase, begin, end in known
     )
     whole = sum(end - begin for _, begin, end in known) or 1.0

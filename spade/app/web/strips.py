@@ -44,7 +44,7 @@ class StripTurn(NamedTuple):
     """The tokens that the model sampled."""
 
 
-class Strip(NamedTuple):
+class TokenStrip(NamedTuple):
     """The tokens of a trajectory."""
 
     turns: tuple[StripTurn, ...]
@@ -57,7 +57,7 @@ class Strip(NamedTuple):
     """Number of sampled tokens that are not shown."""
 
 
-def make_strip(trajectory: Trajectory, decode: Decode) -> Strip:
+def make_strip(trajectory: Trajectory, decode: Decode) -> TokenStrip:
     """Return the turns of a trajectory, with only its first MOST_TOKENS sampled tokens."""
     versions = sorted({version for version, _ in trajectory.versions})
     hues = {version: place % HUES for place, version in enumerate(versions)}
@@ -73,7 +73,7 @@ def make_strip(trajectory: Trajectory, decode: Decode) -> Strip:
         room = max(room - len(ids), 0)
     kept = tuple(turn for turn in turns if turn.read or turn.sampled)
     left_out = trajectory.sampled - sum(len(turn.sampled) for turn in kept)
-    return Strip(kept, tuple(hues.items()), left_out)
+    return TokenStrip(kept, tuple(hues.items()), left_out)
 
 
 def _make_token(text: str, hues: dict[int, int], logprob: float, version: int) -> Token:

@@ -57,7 +57,7 @@ class Field(NamedTuple):
     """True if a number is typed."""
 
 
-class Head(NamedTuple):
+class ColumnHead(NamedTuple):
     """The head of a column."""
 
     title: str
@@ -73,7 +73,7 @@ class Head(NamedTuple):
 class TablePage(NamedTuple):
     """One page of a table."""
 
-    heads: tuple[Head, ...]
+    heads: tuple[ColumnHead, ...]
     """The heads of the columns."""
 
     rows: tuple[tuple[str, tuple[str, ...]], ...]
@@ -115,7 +115,7 @@ def make_table(
     page = min(max(read_count(query, "page"), 1), pages)
     shown = found[(page - 1) * ROWS : page * ROWS]
     heads = tuple(
-        Head(
+        ColumnHead(
             each.title,
             make_link(query, sort=each.name if by == f"-{each.name}" else f"-{each.name}", page=""),
             "" if each is not column else "descending" if falling else "ascending",

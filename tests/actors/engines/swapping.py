@@ -9,7 +9,7 @@ import trio
 from actors.engines.service.request_queue import RequestQueue
 from actors.engines.weights.fetch import WeightsCache
 from actors.engines.weights.follower import Follower
-from actors.engines.weights.swap import Swapped
+from actors.engines.weights.swap import CheckedWeights
 from spade import config
 from spade.protocol import Generate, Generated, Weights
 from spade.transport import serve
@@ -70,7 +70,7 @@ async def asked_over_swaps(
         connected(server.address, settings, "agent") as caller,
         trio.open_nursery() as nursery,
     ):
-        follower = Follower(client, WeightsCache(client, settings.bus, folder, ""), Swapped(weights[0], None))
+        follower = Follower(client, WeightsCache(client, settings.bus, folder, ""), CheckedWeights(weights[0], None))
         queue = RequestQueue(server, client, Meeting(engine, rows - 1, order), settings, follower)
         nursery.start_soon(queue.run)
         answers = [Generated(b"", b"", (), "stop")] * len(requests)

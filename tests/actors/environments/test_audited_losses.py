@@ -7,7 +7,7 @@ import pytest
 
 from actors.environments.admission import validate
 from actors.environments.audit import audit
-from actors.environments.gifts import Hearing, drop_words, find_common_sequence, find_unseen_words
+from actors.environments.gifts import PlayerView, drop_words, find_common_sequence, find_unseen_words
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
 from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, ToolCall, UnaidedInstance
@@ -323,8 +323,13 @@ async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):
 
 
 def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said():
-    assert find_unseen_words(["say:xyzzy"], [Hearing(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == ["say", "xyzzy"]
-    assert find_unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
+    assert find_unseen_words(["say:xyzzy"], [PlayerView(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == [
+        "say",
+        "xyzzy",
+    ]
+    assert (
+        find_unseen_words(["say:xyzzy"], [PlayerView(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
+    )
     assert find_unseen_words(["x-y-z-q"], []) == ["xyzq"]
     assert find_unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
     assert find_unseen_words(["5", "42", "move 1 2", "0.5", "turn 1.5 2"], []) == ["move", "turn"]
@@ -333,7 +338,7 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     signs = ["^_^", "___", "..-", "↑ ↑ ↓", "- -", "..."]
     assert find_unseen_words(signs, []) == signs
     # The last observation comes when the play is over.
-    assert find_unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
+    assert find_unseen_words(["xyzzy"], [PlayerView(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
     assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
 
 

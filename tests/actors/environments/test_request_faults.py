@@ -17,7 +17,7 @@ from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import BusError, RefusedError, SuspectError
 from spade.processes.entry import Launch, open_service
-from spade.processes.logs import Lines
+from spade.processes.logs import LineFormatter
 from spade.protocol import Generate, Generated, Observed, StepEpisode, Validate, Verdict
 from tests.actors.environments.test_runner import COUNTER, gauge, opening, running, service, small
 from tests.actors.small_services import SmallReplay, small_replay
@@ -158,6 +158,6 @@ def test_the_log_has_the_first_second_and_fourth_traceback_of_a_kind(caplog):
     assert refused.unforeseen
     assert refused.reason.isprintable()
     assert len(msgspec.msgpack.encode(refused)) < 500
-    told = [Lines("engine-0").format(record) for record in caplog.records]
+    told = [LineFormatter("engine-0").format(record) for record in caplog.records]
     assert [re.search(r"(\d+) times", message)[1] for message in told] == ["1", "2", "4", "1", "1"]
     assert all("in fail" in message and "\x1b" not in message for message in told)

@@ -30,7 +30,7 @@ from spade.protocol import (
     ToolCall,
     Validate,
 )
-from spade.transport import Client, Incoming, Server, serve
+from spade.transport import Client, IncomingRequest, Server, serve
 from tests.actors.small_services import SmallReplay, process, small_replay
 from tests.actors.tool_programs import TICKETS
 from tests.peers import changed, connected
@@ -297,7 +297,7 @@ class ByHand:
             self.over.set()
 
     @staticmethod
-    async def asked(replay: Server) -> Incoming:
+    async def asked(replay: Server) -> IncomingRequest:
         while not isinstance((incoming := await replay.receive()).message, GetProgram):
             pass
         return incoming

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.environments.audit import audit
-from actors.environments.gifts import Hearing, find_unseen_words, heard, keep_findable
+from actors.environments.gifts import PlayerView, find_unseen_words, heard, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall
@@ -83,17 +83,17 @@ async def test_a_value_that_a_tool_tells_after_a_call_which_nobody_can_make_is_a
 
 def test_a_play_is_kept_up_to_its_first_action_with_a_word_that_only_the_author_of_moves_can_know():
     seen = ["A lamp. Actions: look wait", "A note: open it. Actions: look wait", "Open. Actions: 1..9", "End"]
-    whole = Hearing(["look", "open lamp", "7"], seen)
+    whole = PlayerView(["look", "open lamp", "7"], seen)
     assert keep_findable(whole, whole.actions) == whole
-    assert keep_findable(Hearing(["open lamp", "look"], seen), ["open lamp"]) == Hearing(["open lamp"], seen[:1])
-    assert keep_findable(Hearing(["open qqq", "look"], seen), ["open lamp"]) == Hearing(["open qqq"], seen[:1])
-    nonsense = Hearing(["", "?!", "\\boxed{none of these}"], seen)
+    assert keep_findable(PlayerView(["open lamp", "look"], seen), ["open lamp"]) == PlayerView(["open lamp"], seen[:1])
+    assert keep_findable(PlayerView(["open qqq", "look"], seen), ["open lamp"]) == PlayerView(["open qqq"], seen[:1])
+    nonsense = PlayerView(["", "?!", "\\boxed{none of these}"], seen)
     assert keep_findable(nonsense, ["open lamp", "??"]) == nonsense
-    late = Hearing(["look", "open lamp", "11"], seen)
-    assert keep_findable(late, late.actions) == Hearing(["look", "open lamp", "11"], seen[:3])
+    late = PlayerView(["look", "open lamp", "11"], seen)
+    assert keep_findable(late, late.actions) == PlayerView(["look", "open lamp", "11"], seen[:3])
     call, other = (Move("", (ToolCall("find", f'{{"lamp": "A {name}"}}'),)) for name in ("lamp", "lantern"))
-    assert keep_findable(Hearing([call, call], seen), [call]) == Hearing([call, call], seen)
-    assert keep_findable(Hearing([call, other, call], seen), [other]) == Hearing([call, other], seen[:2])
+    assert keep_findable(PlayerView([call, call], seen), [call]) == PlayerView([call, call], seen)
+    assert keep_findable(PlayerView([call, other, call], seen), [other]) == PlayerView([call, other], seen[:2])
 
 
 def test_no_more_is_kept_of_an_answer_than_is_read():
@@ -120,7 +120,7 @@ def test_no_more_is_kept_of_an_answer_than_is_read():
     ],
 )
 def test_an_action_of_a_listed_form_is_no_secret_unless_the_form_has_many(listed, action, found):
-    play = Hearing([action], [f"Two cups. Actions: {listed}", "Done."])
+    play = PlayerView([action], [f"Two cups. Actions: {listed}", "Done."])
     assert bool(find_unseen_words([action], [play])) == (not found)
 
 

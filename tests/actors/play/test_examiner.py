@@ -6,13 +6,22 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from actors.play.episode import Undone
+from actors.play.episode import UnfinishedPlay
 from actors.play.examiner import Examiner
-from actors.play.manner import Manner, Played, WordsOfPlay
+from actors.play.play_settings import PlayResult, PlaySettings, PlayTranscript
 from actors.play.session import attend
 from actors.play.voices.tokens import TokenVoice
-from actors.suites.talk import SuiteTalk
-from spade.evaluations import EvaluationPlan, Protocol, RecordFile, Rules, Sampling, Scheduled, SuiteItem, sample_seed
+from actors.suites.chat_format import SuiteChatFormat
+from spade.evaluations import (
+    EvaluationPlan,
+    Protocol,
+    RecordFile,
+    Rules,
+    SampleSchedule,
+    Sampling,
+    SuiteItem,
+    sample_seed,
+)
 from spade.protocol import (
     CloseEpisode,
     Done,
@@ -62,7 +71,7 @@ def examine(tmp_path, settings, tokenizer):
     async def examine(*names, runner=None, say=lambda text: "So \\boxed{1}", stop=99):
         items = {name: ITEMS[name] for name in names}
         rules = Rules(suite="s", policy="p", seed=5, protocol=PROTOCOL, items=len(items), items_digest="d")
-        plan = EvaluationPlan(rules, items, Scheduled(dict.fromkeys(items, ""), PROTOCOL.samples))
+        plan = EvaluationPlan(rules, items, SampleSchedule(dict.fromkeys(items, ""), PROTOCOL.samples))
         ended, told, stopped = trio.Event(), [], trio.CancelScope()
 
         def over(examined):
@@ -73,12 +82,14 @@ def examine(tmp_path, settings, tokenizer):
 
         async def run(launch, config, ready):
             async def work(session):
-                async def manner(_):
-                    return Manner(SuiteTalk(PROTOCOL), TokenVoice(session, SAMPLING, 700, ()), PROTOCOL.turns, NEEDS)
+                async def play_settings(_):
+                    return PlaySettings(
+                        SuiteChatFormat(PROTOCOL), TokenVoice(session, SAMPLING, 700, ()), PROTOCOL.turns, NEEDS
+                    )
 
                 samples = [(items[name], number) for name, number in kept.missing]
                 with stopped:
-                    await Examiner(session, "s", 5, manner).examine(samples, over)
+                    await Examiner(session, "s", 5, play_settings).examine(samples, over)
                 ended.set()
 
             await attend(launch, config, config.play.lease_s, ready, work)
@@ -188,7 +199,7 @@ async def test_a_fault_of_our_own_is_played_until_it_is_none(examine):
 async def test_a_sample_that_ends_services_condemns_itself_and_none_beside_it(monkeypatch, autojump_clock):
     life = trio.Event()  # of the one env-runner
 
-    async def play(session, lease, source, manner):
+    async def play(session, lease, source, play_settings):
         nonlocal life
         mine = life
         if lease.environment == "faulty":
@@ -197,9 +208,9 @@ async def test_a_sample_that_ends_services_condemns_itself_and_none_beside_it(mo
             mine.set()
         with trio.move_on_after(2):
             await mine.wait()
-            return Undone("the env-runner ended", suspect=True)
+            return UnfinishedPlay("the env-runner ended", suspect=True)
         ended = EndedPlay(lease.id, lease.lease, "terminated", 1.0, (1.0,), 2.0, None)
-        return Played(ended, WordsOfPlay(said=["1"]))
+        return PlayResult(ended, PlayTranscript(said=["1"]))
 
     monkeypatch.setattr("actors.play.examiner.play", play)
 
@@ -210,11 +221,13 @@ async def test_a_sample_that_ends_services_condemns_itself_and_none_beside_it(mo
     session = SimpleNamespace(config=settings, gauges={}, services=services)
     examined = {}
 
-    async def manner(item):
+    async def play_settings(item):
         pass
 
     def over(each):
         examined[each.record.item] = (each.record.correct, each.record.error)
 
-    await Examiner(session, "s", 5, manner).examine([(ITEMS[name], 0) for name in ("one", "faulty", "two")], over)
+    await Examiner(session, "s", 5, play_settings).examine(
+        [(ITEMS[name], 0) for name in ("one", "faulty", "two")], over
+    )
     assert examined == {"one": (True, None), "two": (True, None), "faulty": (False, "environment")}

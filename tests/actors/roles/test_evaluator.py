@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from actors.environments import runner as env_runner
-from actors.play.examiner import Examined
+from actors.play.examiner import SampleResult
 from actors.roles import evaluator
 from actors.roles.evaluator import summarise_samples
 from actors.suites.held_out import HeldOut, read_held_out
@@ -236,7 +236,7 @@ def examined(item, sample, correct, versions=(3,), error=None):
         item=item, sample=sample, seed=1, prompt="0" * 32, text="", extracted="", correct=correct, score=0.0, finish="",
         read=1, sampled=1, seconds=0.5, error=error,
     )  # fmt: skip
-    return Examined(record, frozenset(versions))
+    return SampleResult(record, frozenset(versions))
 
 
 def test_a_summary_has_its_error_over_items_and_not_over_samples():

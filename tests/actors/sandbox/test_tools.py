@@ -13,7 +13,7 @@ from actors.sandbox import open_sandbox
 from actors.sandbox.host import PLAYS, REPEATS
 from actors.sandbox.inside.child import load
 from actors.sandbox.inside.given import BASES
-from actors.sandbox.wire import Act, Inspected, LoadProgram, Reset, Solve, Step
+from actors.sandbox.wire import Act, InspectReply, LoadProgram, Reset, Solve, Step
 from spade.config import DOMAINS
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed, ToolResult
@@ -402,7 +402,7 @@ async def test_inspection_tells_what_each_criterion_does(sandbox):
     source = tools(criteria=criteria, messages="list('abc')", state="{'done': 0, 1: {3, 2}, 'b': (b'x', 2.5), 'a': {}}")
     await sandbox.open("e", source, 1, 9)
     seen = await sandbox.inspect("e")
-    assert isinstance(seen, Inspected)
+    assert isinstance(seen, InspectReply)
     assert seen.instructions == ("a", "b", "c")
     assert seen.state == '{"(1)": ["2", "3"], "a": {}, "b": ["b\'x\'", 2.5], "done": 0}'
     assert [(each.met, each.changes) for each in seen.criteria] == [(False, False), (False, False), (True, True)]

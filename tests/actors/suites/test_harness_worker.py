@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.suites.harnesses import worker as module
-from actors.suites.harnesses.worker import HarnessError, Over, start_process, start_worker
+from actors.suites.harnesses.worker import HarnessError, ItemVerdict, start_process, start_worker
 from spade.processes.walls import make_walled_prefix
 
 FOLDER = Path(module.__file__).parent
@@ -61,7 +61,7 @@ async def test_a_harness_asks_and_judges(tmp_path):
         items = await process.items()
         assert [(item.name, item.category) for item in items] == [("easy", "a"), ("breaks", "b"), ("ends", "b")]
         assert len({item.digest for item in items}) == 3
-        assert await process.play("easy", answer) == Over(True, 0.5, "rightright", "")
+        assert await process.play("easy", answer) == ItemVerdict(True, 0.5, "rightright", "")
         broken = await process.play("breaks", answer)
         assert (broken.correct, broken.error) == (False, "ValueError: no such thing")
         assert (await process.play("easy", answer)).correct

@@ -117,13 +117,13 @@ def test_a_run_with_examples_shows_them_on_suites_whose_answers_are_in_a_box():
     suite = SUITES["gem"]
     plain = suite.protocol("paper")
     shown = suite.with_examples(plain, examples)
-    talk = suite.talks(shown, None)()
-    first = talk.open(Observed("Which?"), None).messages
+    chat_format = suite.chat_formats(shown, None)()
+    first = chat_format.open(Observed("Which?"), None).messages
     assert [(each.role, each.content) for each in first[:-1]] == [
         ("user", examples[0][0]),
         ("assistant", examples[0][1]),
     ]
-    assert first[-1:] == suite.talks(plain, None)().open(Observed("Which?"), None).messages
+    assert first[-1:] == suite.chat_formats(plain, None)().open(Observed("Which?"), None).messages
     for name in ("gpqa-diamond", "livecodebench-v6", "nano", "nano-tools"):
         protocol = SUITES[name].protocol("short")
         assert SUITES[name].with_examples(protocol, examples) == protocol, name

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from actors.suites.rows import Once, compute_digest, read_rows
+from actors.suites.rows import UniqueValues, compute_digest, read_rows
 from spade.errors import ConfigError, RunError
 
 
@@ -102,7 +102,7 @@ def test_names_of_items_are_short_and_printable(tmp_path):
 
 def test_what_comes_twice_is_refused_with_both_places(tmp_path):
     one, other = read_rows(written(tmp_path, "a.jsonl", '{"id": "x"}\n{"id": "x"}\n'))
-    once = Once()
+    once = UniqueValues()
     once.add(one, "id", "x")
     with pytest.raises(RunError, match=r"line 2: has the same id as line 1: 'x'"):
         once.add(other, "id", "x")

@@ -125,26 +125,26 @@ def test_an_evaluation_is_resolved_to_its_rules_and_samples():
 
 def test_a_play_of_a_suite_opens_with_its_prompt_and_no_message_of_the_system():
     protocol = SUITES["aime25"].protocol("paper")
-    talk = SUITES["aime25"].talks(protocol, None)()
-    (message,) = talk.open(Observed("What is {x}?"), None).messages
+    chat_format = SUITES["aime25"].chat_formats(protocol, None)()
+    (message,) = chat_format.open(Observed("What is {x}?"), None).messages
     assert message.role == "user"
     assert message.content == protocol.ask("What is {x}?")
     assert message.content.startswith("What is {x}?\n")
-    assert talk.act(r"It is \boxed{3}.").action == "3"
-    assert talk.turn(Observed("Go on."), talk.act(""))[0].content == "Go on."
+    assert chat_format.act(r"It is \boxed{3}.").action == "3"
+    assert chat_format.turn(Observed("Go on."), chat_format.act(""))[0].content == "Go on."
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_every_suite_has_a_talk_for_each_protocol(name):
     suite, tokenizer = SUITES[name], Tokenizer.load(SHIPPED["nano-tools"])
     for protocol in suite.protocols.values():
-        assert suite.talks(protocol, tokenizer)().act("\\boxed{1}") is not None
+        assert suite.chat_formats(protocol, tokenizer)().act("\\boxed{1}") is not None
 
 
 def test_a_suite_with_tools_refuses_a_checkpoint_without():
     suite = SUITES["nano-tools"]
     with pytest.raises(RunError, match=r"^suite nano-tools: .* drops the tools"):
-        suite.talks(suite.protocol("short"), Tokenizer.load(NANO))
+        suite.chat_formats(suite.protocol("short"), Tokenizer.load(NANO))
 
 
 def test_the_kernel_knows_of_each_suite_its_library_and_that_it_needs_a_file():

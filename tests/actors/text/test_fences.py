@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.fences import Written, find_program
+from actors.text.fences import WrittenProgram, find_program
 
 PROGRAM = '''\
 import random
@@ -56,7 +56,7 @@ def fenced(program=PROGRAM, opening="```python", closing="```\n"):
     ],
 )
 def test_the_last_block_with_an_environment_is_the_program(completion):
-    assert find_program(completion) == Written(PROGRAM)
+    assert find_program(completion) == WrittenProgram(PROGRAM)
 
 
 @pytest.mark.parametrize(
@@ -80,19 +80,19 @@ def test_a_block_that_is_indented_or_never_closed_is_mended_and_that_is_told(com
 
 def test_lines_of_a_text_with_less_margin_keep_what_they_have():
     shown = indent(fenced(), "    ").replace("    Go", "  Go")
-    assert find_program(shown) == Written(PROGRAM, FENCES)
+    assert find_program(shown) == WrittenProgram(PROGRAM, FENCES)
 
 
 def test_a_fence_further_in_is_a_part_of_the_program():
     program = PROGRAM.replace("A tide.", "A tide.\n    ```\n    x\n    ```\n    ")
-    assert find_program(fenced(program)) == Written(program)
+    assert find_program(fenced(program)) == WrittenProgram(program)
 
 
 def test_a_class_without_the_methods_is_taken_where_there_is_no_better_one():
     bare = "class TideEnv(Base):\n    pass\n"
-    assert find_program(fenced(bare)) == Written(bare)
-    assert find_program(fenced(PROGRAM) + fenced(bare)) == Written(PROGRAM)
-    assert find_program(fenced("class Draft: pass\n") + fenced(bare)) == Written(bare)
+    assert find_program(fenced(bare)) == WrittenProgram(bare)
+    assert find_program(fenced(PROGRAM) + fenced(bare)) == WrittenProgram(PROGRAM)
+    assert find_program(fenced("class Draft: pass\n") + fenced(bare)) == WrittenProgram(bare)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite, format_row, format_sheet, format_table
 from spade.config import Pool, dump, load
 from spade.errors import ConfigError, RunError
-from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarise_records
+from spade.evaluations import KeptEvaluation, Rules, SampleRecord, SampleSchedule, open_folder, summarise_records
 from spade.evaluations.record import sample_seed
 from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
@@ -60,7 +60,7 @@ def summary(right, prompt="0" * 32):
         "sample": 0, "seed": 1, "prompt": prompt, "text": "", "extracted": "", "score": 0.0, "finish": "stop",
         "read": 1, "sampled": 1, "seconds": 0.1,
     }  # fmt: skip
-    scheduled = Scheduled({"a": "x", "b": ""}, 1)
+    scheduled = SampleSchedule({"a": "x", "b": ""}, 1)
     return summarise_records([SampleRecord(item=item, correct=item in right, **record) for item in "ab"], scheduled)
 
 

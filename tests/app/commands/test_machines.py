@@ -6,13 +6,13 @@ from importlib import metadata
 import pytest
 from msgspec.structs import replace
 
-from spade.app.commands.cluster.machines import CLOCK_S, Found, describe_machine, list_faults, look
+from spade.app.commands.cluster.machines import CLOCK_S, MachineReport, describe_machine, list_faults, look
 from spade.cluster.needs import Machine
 from spade.config import load
 from spade.protocol import PROTOCOL_VERSION
 
 MACHINE = Machine("10.0.0.2", "b", {"CPU": 4.0, "GPU": 2.0, "memory": 8e9, "node:10.0.0.2": 1.0, "big": 1.0})
-FOUND = Found(
+FOUND = MachineReport(
     version=metadata.version("spade-rl"), protocol=PROTOCOL_VERSION, gpus=2, sees_run=True, walls="landlock",
     lacking="", began=100.0, now=101.0,
 )  # fmt: skip

@@ -6,8 +6,8 @@ import pytest
 
 from actors.play.voices import server as voices
 from actors.play.voices.server import ChatServer
-from actors.suites.harnesses.worker import Over
-from spade.app.evaluation.harnessed import AskedModel, Talked, Voices
+from actors.suites.harnesses.worker import ItemVerdict
+from spade.app.evaluation.harnessed import HarnessPlay, ServedPolicy, Voices
 from spade.app.evaluation.servers import ServerOptions
 from spade.errors import ConfigError
 from spade.evaluations import Sampling
@@ -17,7 +17,7 @@ from tests.actors.small_services import byte_tokenizer
 
 SAMPLING = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=40)
 ASKED = {"messages": [{"role": "user", "content": "go"}], "temperature": 2, "max_tokens": 7, "store": False}
-FAILED = Over(False, 0.0, "", "the harness gave up")
+FAILED = ItemVerdict(False, 0.0, "", "the harness gave up")
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def settings(tmp_path, tokenizer):
 
 
 def talked(server):
-    policy = AskedModel(server, "small")
-    return Talked(Voices(policy, policy), SAMPLING, 5)
+    policy = ServedPolicy(server, "small")
+    return HarnessPlay(Voices(policy, policy), SAMPLING, 5)
 
 
 async def test_the_rules_sample_and_not_the_harness(settings, tokenizer):
@@ -45,7 +45,7 @@ async def test_the_rules_sample_and_not_the_harness(settings, tokenizer):
     assert (agent.temperature, agent.top_p, agent.top_k, agent.max_tokens) == (0.7, 0.8, 20, 40)
     assert [each.seed for each in (agent, again)] == [derive(b"", "turn", 5, number) for number in (1, 2)]
     assert (user.seed, user.top_k) == (derive(b"", "user", 5, 1), 0)
-    assert (talk.said, talk.finish, talk.sampled, talk.error(Over(True, 1.0, "", ""))) == (
+    assert (talk.said, talk.finish, talk.sampled, talk.error(ItemVerdict(True, 1.0, "", ""))) == (
         ["left", "left"], "stop", 2 * len("left ") , (None, ""),
     )  # fmt: skip
 
@@ -56,7 +56,7 @@ async def test_a_server_of_its_own_plays_the_users(settings, tokenizer, tmp_path
         served(settings, tokenizer) as gateway, served(beside, tokenizer, lambda _: "right") as users,
         ChatServer(url(gateway.port), "", 60) as server, ChatServer(url(users.port), "", 60) as other,
     ):  # fmt: skip
-        talk = Talked(Voices(AskedModel(server, "small"), AskedModel(other, "small")), SAMPLING, 5)
+        talk = HarnessPlay(Voices(ServedPolicy(server, "small"), ServedPolicy(other, "small")), SAMPLING, 5)
         said = [json.loads((await talk.answer(who, ASKED))[1]) for who in ("user", "agent")]
     assert [each["choices"][0]["message"]["content"] for each in said] == ["right", "left"]
     assert [len(each.drawn) for each in (gateway, users)] == [1, 1]
@@ -106,7 +106,7 @@ async def test_a_server_that_fails_is_told_whatever_the_harness_makes_of_it(sett
     async with ChatServer(url(free_port()), "", 60) as server:
         talk = talked(server)
         assert (await talk.answer("user", ASKED))[0] == 500
-        kind, why = talk.error(Over(True, 1.0, "", ""))
+        kind, why = talk.error(ItemVerdict(True, 1.0, "", ""))
         assert kind == "server"
         assert why.startswith("user: http://127.0.0.1:")
     async with served(settings, tokenizer) as gateway, ChatServer(url(gateway.port), "", 60) as server:

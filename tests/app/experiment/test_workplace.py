@@ -16,7 +16,7 @@ from replay.inspect.journal import StepRow
 from replay.inspect.plays import count_trained
 from spade.app.experiment.grid import Grid
 from spade.app.experiment.pieces import find_measured, make
-from spade.app.experiment.workplace import Workplace, collect_origins, hold_origins, refuse_left
+from spade.app.experiment.workplace import ExperimentFolder, collect_origins, hold_origins, refuse_left
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import ConfigError, RunError
@@ -36,8 +36,8 @@ def begin(place, piece):
 
 
 def test_a_run_is_gone_on_with_but_under_its_own_settings(tmp_path):
-    place = Workplace(experiment(tmp_path), tmp_path, OURS)
-    other = Workplace(
+    place = ExperimentFolder(experiment(tmp_path), tmp_path, OURS)
+    other = ExperimentFolder(
         experiment(tmp_path, TEXT.replace("primary", 'set = ["learner.lr=1e-4"]\nprimary')), tmp_path, OURS
     )
     for piece in place.experiment.pieces[:2]:
@@ -50,7 +50,7 @@ def test_a_run_is_gone_on_with_but_under_its_own_settings(tmp_path):
 
 def test_a_pool_is_gone_on_with_but_under_the_settings_of_its_writer(tmp_path):
     text = TEXT.replace("pool]\nrecipe", "pool]\nset = ['learner.lr=1e-4']\nrecipe")
-    place = Workplace(experiment(tmp_path, text), tmp_path, OURS)
+    place = ExperimentFolder(experiment(tmp_path, text), tmp_path, OURS)
     piece = place.experiment.pieces[1]
     made = RunDir(place.pool(piece) / ".make")
     made.path.mkdir(parents=True)
@@ -72,7 +72,7 @@ def test_runs_of_one_folder_have_one_world_and_one_checkpoint(tmp_path):
 
 
 def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
-    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    place = ExperimentFolder(experiment(tmp_path, SHORT), tmp_path, OURS)
     run = begin(place, place.experiment.pieces[0])
     keep_world(run.store)
     versions = list_published(run.store)
@@ -94,7 +94,7 @@ def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
 
 def test_a_run_that_cannot_be_gone_on_with_is_told_and_holds_up_those_alone_that_wait_for_it(tmp_path):
     plan = experiment(tmp_path, SHORT)
-    place, said = Workplace(plan, tmp_path, OURS), []
+    place, said = ExperimentFolder(plan, tmp_path, OURS), []
     for piece in plan.pieces:
         folder = place.run(piece).path
         folder.mkdir(parents=True)
@@ -126,14 +126,14 @@ def at_its_limit(monkeypatch):
 
 
 def test_a_run_that_was_longer_than_the_experiment_is_now_is_refused(tmp_path, at_its_limit):
-    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    place = ExperimentFolder(experiment(tmp_path, SHORT), tmp_path, OURS)
     run = over(place, place.experiment.pieces[0], 13)
     with pytest.raises(RunError, match=re.escape(f"{run.path}: has made 13 learner steps, over 12; delete the run")):
         trio.run(make, place, place.experiment.pieces[0], None)
 
 
 def test_a_run_that_trained_on_more_than_its_match_is_refused(tmp_path, at_its_limit):
-    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    place = ExperimentFolder(experiment(tmp_path, SHORT), tmp_path, OURS)
     full, pool = place.experiment.pieces[:2]
     fill(place.pool(pool), 8)
     run = over(place, pool, 13)
@@ -148,7 +148,7 @@ def test_a_run_that_trained_on_more_than_its_match_is_refused(tmp_path, at_its_l
 
 
 def test_a_pool_of_another_size_than_the_experiment_has_now_is_refused(tmp_path, at_its_limit):
-    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    place = ExperimentFolder(experiment(tmp_path, SHORT), tmp_path, OURS)
     full, pool = place.experiment.pieces[:2]
     fill(place.pool(pool), 9)
     with pytest.raises(RunError, match=re.escape(f"{place.pool(pool)}: has 9 programs, not 8; delete the run")):

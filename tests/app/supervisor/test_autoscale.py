@@ -8,8 +8,8 @@ from spade.app.supervisor import autoscale as autoscaling
 from spade.app.supervisor.actors import Actors
 from spade.app.supervisor.autoscale import (
     LOOKS,
-    Patience,
-    Pressure,
+    Debouncer,
+    LoadFigures,
     compute_pressure,
     decide_agents,
     decide_engines,
@@ -22,7 +22,7 @@ from tests.peers import connected
 from tests.spade.roles import orders, until
 
 # Two busy agents, a starving learner, two engines half used.
-HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3, live=2)
+HUNGRY = LoadFigures(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3, live=2)
 
 
 @pytest.mark.parametrize(("fields", "step"), [
@@ -80,13 +80,13 @@ def test_an_added_actor_is_not_taken_back_at_once(
     agents, busy, engines, starving, backlog, starving_then, live, more, others
 ):
     """The same work spread over one actor more, whether the learner still starves or not, calls for no fewer."""
-    now = Pressure(agents, busy, engines, starving, backlog, live=live)
+    now = LoadFigures(agents, busy, engines, starving, backlog, live=live)
     if decide_agents(now, more) == 1:
         spread, load = busy * agents / (agents + 1), engines * (agents + 1) / agents
-        assert decide_agents(Pressure(agents + 1, spread, load, starving_then, backlog), others) >= 0
+        assert decide_agents(LoadFigures(agents + 1, spread, load, starving_then, backlog), others) >= 0
     if decide_engines(now, more) == 1:
         load = engines * live / (live + 1)
-        assert decide_engines(Pressure(agents, busy, load, starving_then, backlog, live=live + 1), others) >= 0
+        assert decide_engines(LoadFigures(agents, busy, load, starving_then, backlog, live=live + 1), others) >= 0
 
 
 @pytest.mark.parametrize(("looks", "done"), [
@@ -97,7 +97,7 @@ def test_an_added_actor_is_not_taken_back_at_once(
     ([1, -1] * LOOKS, [0] * 2 * LOOKS),
 ])  # fmt: skip
 def test_the_number_changes_only_after_repeated_calls(looks, done):
-    patience = Patience(LOOKS)
+    patience = Debouncer(LOOKS)
     assert [patience.look(step) for step in looks] == done
 
 
@@ -111,7 +111,7 @@ def test_pressure_is_read_from_the_live_processes():
         Process("engine-0", "engine", 5, "ready", 0, gauges={"rows_active": 8.0, "queue": 4.0}),
     )
     status = Status(processes=processes, backlog=8, step_metrics=StepMetrics(step_s=1.0, wait_s=3.0))
-    assert compute_pressure(status, config) == Pressure(2, 0.75, 1.5, 0.75, 0.5, starting=1, live=1)
+    assert compute_pressure(status, config) == LoadFigures(2, 0.75, 1.5, 0.75, 0.5, starting=1, live=1)
     empty = compute_pressure(Status(), config)
     assert (empty.agents, empty.busy, empty.engines, empty.starving) == (0, 0.0, float("inf"), 1.0)
     assert decide_agents(empty, True) == decide_engines(empty, True) == 0

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from learner import checkpoint
 from replay.inspect.environments import list_published, run_id
-from replay.ledger.records import Remembered
+from replay.ledger.records import MemoryEntry
 from replay.store import open_reader, open_store
 from spade.app.cli import app
 from spade.app.rundir import RunDir
@@ -74,7 +74,7 @@ def test_a_run_begins_with_the_newest_policy_and_the_memory_and_notes_both(old, 
     assert origin.digest == manifest.compute_digest(manifest.measure(new.start))
     assert origin.model == "nano"
     with open_reader(new.store) as mine, open_reader(old.store) as theirs:
-        assert origin.memory == len(mine.scan("memory", Remembered)) == len(theirs.scan("memory", Remembered)) > 0
+        assert origin.memory == len(mine.scan("memory", MemoryEntry)) == len(theirs.scan("memory", MemoryEntry)) > 0
     assert load("nano", make_model_override(new)).model.path == str(new.start)
 
 

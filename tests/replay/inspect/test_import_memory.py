@@ -6,7 +6,7 @@ from replay.inspect.contents import read_contents
 from replay.inspect.import_memory import check_fit, import_memory, read_memory
 from replay.inspect.verify import find_problems
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import Remembered, Source
+from replay.ledger.records import MemoryEntry, Source
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from spade.errors import RunError
@@ -26,7 +26,7 @@ def bring(new, old, settings=SETTINGS):
 
 def remembered(folder):
     with open_reader(folder) as store:
-        records = store.scan("memory", Remembered)
+        records = store.scan("memory", MemoryEntry)
         return records, store.get_many("sources", [record.environment for record in records], Source)
 
 

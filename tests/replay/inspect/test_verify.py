@@ -15,9 +15,9 @@ from replay.ledger.records import (
     Environment,
     GroupRecord,
     Job,
+    MemoryEntry,
     PlayRecord,
     Publication,
-    Remembered,
     RunCounters,
 )
 from replay.ledger.reward import score_of
@@ -115,7 +115,7 @@ def misplace_a_job(store):
 
 
 def newest_but_one(store):
-    newest = max(record.number for record in store.scan("memory", Remembered))
+    newest = max(record.number for record in store.scan("memory", MemoryEntry))
     return lambda record: record.number == newest - 1
 
 
@@ -157,7 +157,7 @@ DAMAGE = {
     "a trajectory trained twice": (train_twice, "is in 2 trainable groups"),
     "a group of the queue is gone": (lambda s: drop(s, "queue", GroupRecord), "became trainable"),
     "a version is gone": (lambda s: drop(s, "publications", Publication), "publications: "),
-    "a gap in the memory": (lambda s: drop(s, "memory", Remembered, newest_but_one(s)), "memory: "),
+    "a gap in the memory": (lambda s: drop(s, "memory", MemoryEntry, newest_but_one(s)), "memory: "),
     "a program is gone": (lose_a_program, "program is missing"),
     "a record under another's name": (misplace_a_job, "holds the record of j000001"),
     "another count": (miscount("wasted", 10_000), " wasted"),

@@ -6,8 +6,8 @@ import pytest
 from replay.inspect.contents import read_contents
 from replay.inspect.lineage import Tracer
 from replay.inspect.verify import find_problems
-from replay.ledger.records import DesignGroup, Environment, PlayRecord, Remembered, RunCounters
-from replay.service.status import Seen, build_status, make_metrics_row
+from replay.ledger.records import DesignGroup, Environment, MemoryEntry, PlayRecord, RunCounters
+from replay.service.status import ProgramAnswer, build_status, make_metrics_row
 from replay.store import open_reader
 from spade.protocol import LeaseAudit, LeasePlays, SubmitPlays, Traffic, Trajectory
 from tests.replay.kept_world import ACCIDENTS, keep_world
@@ -94,7 +94,7 @@ def test_a_program_without_a_hint_is_played_unhinted_whatever_the_reward():
 
 def test_without_hinted_plays_regret_is_unknown_wherever_it_is_told_and_not_0(tmp_path):
     world = live(tmp_path, "reward.kind=learning_potential")
-    seen = Seen("a run", world.now, Traffic(), frozenset(), (), {}, ())
+    seen = ProgramAnswer("a run", world.now, Traffic(), frozenset(), (), {}, ())
     told = build_status(world.ledger, seen)
     row = make_metrics_row(told)
     assert (row["regret"], row["regret_error"], row["win_rate_hinted"]) == (None, None, None)
@@ -107,7 +107,7 @@ def test_without_hinted_plays_regret_is_unknown_wherever_it_is_told_and_not_0(tm
         environments = [e for e in store.scan("environments", Environment) if e.score]
         assert environments
         assert {e.score.regret for e in environments} == {None}
-        assert {record.regret for record in store.scan("memory", Remembered)} == {None}
+        assert {record.regret for record in store.scan("memory", MemoryEntry)} == {None}
         traced = [line.environment.score for e in environments for line in Tracer(store).trace(e.id).designs]
     assert {score.regret for score in traced} == {None}
     assert any(score.reward for score in traced)

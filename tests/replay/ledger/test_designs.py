@@ -7,7 +7,7 @@ from replay.ledger.batches import RefusalError, enqueue
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.ledger import Ledger
 from replay.ledger.pacing import compute_lag_bound
-from replay.ledger.records import Member, Remembered
+from replay.ledger.records import Member, MemoryEntry
 from replay.ledger.state import RunState
 from spade.config import SKILLS
 from spade.protocol import LeaseDesigns, LeasePlays, ReleaseDesign, TakeBatch
@@ -267,7 +267,7 @@ def test_seeds_of_the_memory_reach_the_job(ledger):
 
 def remember(ledger, number):
     """An environment of the memory that designers vary."""
-    ledger.state.memory.add(Remembered(number, f"m{number}", SKILLS[0], "class M: ...", 0.5, 0.5, 0.9))
+    ledger.state.memory.add(MemoryEntry(number, f"m{number}", SKILLS[0], "class M: ...", 0.5, 0.5, 0.9))
 
 
 def test_the_parents_are_those_that_the_lease_was_shown_that_handed_in(ledger):
@@ -288,7 +288,7 @@ def test_an_example_that_was_not_shown_is_no_parent(ledger):
     """The lease had two to vary; one did not fit into the prompt, and what is to be avoided is varied by nobody."""
     for number in range(2):
         remember(ledger, number)
-    ledger.state.memory.add(Remembered(2, "m2", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.memory.add(MemoryEntry(2, "m2", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
     ledger.state.config = config(*SMALL, "design.memory_seeds=2")
     job = lease(ledger)[0]
     assert {seed.environment for seed in job.seeds} == {"m0", "m1"}
@@ -298,7 +298,7 @@ def test_an_example_that_was_not_shown_is_no_parent(ledger):
 
 
 def test_without_memory_seeds_no_example_is_shown_to_avoid_either(ledger):
-    ledger.state.memory.add(Remembered(0, "m0", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
+    ledger.state.memory.add(MemoryEntry(0, "m0", SKILLS[0], "class M: ...", 0.0, 1.0, 1.0))
     ledger.state.config = config(*SMALL, "design.memory_seeds=0")
     first = lease(ledger)
     assert (first[0].seeds, first[0].avoid) == ((), None)

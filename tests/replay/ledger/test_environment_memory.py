@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.ledger.environment_memory import NEWEST_BYTES, EnvironmentMemory
-from replay.ledger.records import Remembered
+from replay.ledger.records import MemoryEntry
 from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
 
 
 def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None, reward=None):
-    return Remembered(number, f"e{number:06d}", skill, f"source {number}", regret, win_rate, hinted, reward)
+    return MemoryEntry(number, f"e{number:06d}", skill, f"source {number}", regret, win_rate, hinted, reward)
 
 
 def test_the_oldest_falls_out():
@@ -40,7 +40,7 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
 def test_the_newest_come_first_whatever_their_skill_and_as_many_as_have_room():
     memory = EnvironmentMemory(200, [remembered(n, 0.5, skill=f"skill {n}") for n in range(40)])
     assert [each.environment for each in memory.newest()] == [f"e{number:06d}" for number in range(39, 7, -1)]
-    memory.add(Remembered(40, "e000040", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
+    memory.add(MemoryEntry(40, "e000040", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
     assert [each.environment for each in memory.newest()] == ["e000040"]
 
 
@@ -160,7 +160,7 @@ def test_a_program_is_compared_with_the_newest_programs_as_they_are_now():
     program = "def f(a, b): return a + b"
     assert memory.similarity(program) == Similarity()
     for number, source in enumerate((program, "x y z", "p q r s t u")):
-        memory.add(Remembered(number, f"e{number:06d}", "optimization", source, 0.1, 0.5, None))
+        memory.add(MemoryEntry(number, f"e{number:06d}", "optimization", source, 0.1, 0.5, None))
         if number < 2:
             assert memory.similarity(program) == Similarity(1.0, "e000000")
     assert memory.similarity(program) == Similarity(0.0, "e000002"), "the first has left the memory"

@@ -50,7 +50,9 @@ def test_invariants_hold_after_accidents_of_every_kind(settings, pace, seed):
 
 @pytest.mark.parametrize("lag", [0, 1, 4])
 @pytest.mark.parametrize(
-    "pace", [Pace(step_s=8, play_s=2), Pace(), Pace(step_s=1, play_s=8)], ids=["learner", "balanced", "actors"]
+    "pace",
+    [Pace(step_s=8, play_s=2), Pace(), Pace(step_s=1, play_s=8)],
+    ids=["learner", "balanced", "actors"],
 )
 def test_pacing_wastes_next_to_nothing(lag, pace):
     """Plays and steps of log-normal length: under 3 % of what was trainable is wasted, designs included."""

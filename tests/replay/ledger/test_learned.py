@@ -13,7 +13,7 @@ from replay.ledger.reward import (
     KINDS,
     Bounds,
     Change,
-    Measured,
+    WindowFigures,
     compute_change,
     compute_paired_regret,
     compute_window_reward,
@@ -94,7 +94,7 @@ def test_a_change_turns_its_sign_with_the_order_of_the_halves(early, late):
 def test_progress_pays_a_change_of_either_sign_alike_and_never_more_than_1(value, error, win_rate):
     paid = [
         KINDS["progress"](
-            Measured(
+            WindowFigures(
                 HELPED, Bounds(win_rate, win_rate), Bounds(0.0, 0.0), None, None, Change(Bounds(each, each), error)
             ),
             PAPER,

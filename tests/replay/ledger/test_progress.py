@@ -11,7 +11,17 @@ from replay.ledger.records import BatchRecord
 from replay.ledger.state import RunState
 from spade.errors import ConfigError
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch
-from tests.replay.replay_world import SECRET, Pace, World, config, environment, played, trajectory, void, weights
+from tests.replay.replay_world import (
+    SECRET,
+    Pace,
+    World,
+    config,
+    environment,
+    played,
+    trajectory,
+    void,
+    weights,
+)
 
 
 @st.composite

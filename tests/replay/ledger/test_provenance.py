@@ -12,7 +12,7 @@ from replay.inspect.contents import read_contents
 from replay.inspect.verify import find_problems
 from replay.ledger import provenance
 from replay.ledger.ledger import Ledger
-from replay.ledger.records import Quarantined
+from replay.ledger.records import QuarantineRecord
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from spade.app.screen.observe import explain
@@ -124,7 +124,7 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
         ledger = Ledger(open_run(store, SETTINGS).state)
         ledger.apply(SubmitPlays((bad,)), "agent/1", 4.0)
         assert ledger.state.counters.quarantined == 1
-        (kept,) = store.scan("quarantine", Quarantined)
+        (kept,) = store.scan("quarantine", QuarantineRecord)
         assert (kept.at, kept.trajectory) == (3.0, bad.trajectory)
     with open_reader(tmp_path / "store") as store:
         found = read_contents(store)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replay.ledger.reward import (
     KINDS,
     Bounds,
-    Measured,
+    WindowFigures,
     compute_anchor,
     compute_paired_regret,
     is_learnable,
@@ -26,7 +26,7 @@ PAPER = Reward()
 
 
 def measured(regret, win_rate, mean=0.0, slow=None, similarity=None):
-    return Measured(regret, Bounds(win_rate, win_rate), Bounds(mean, mean), slow, similarity)
+    return WindowFigures(regret, Bounds(win_rate, win_rate), Bounds(mean, mean), slow, similarity)
 
 
 def test_regret_is_the_mean_paired_difference_with_its_standard_error():

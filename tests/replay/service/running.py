@@ -10,7 +10,7 @@ from replay.service.service import Service
 from replay.store.load import open_run
 from spade import protocol
 from spade.processes.entry import Launch
-from spade.transport import Incoming
+from spade.transport import IncomingRequest
 from tests import peers
 from tests.peers import changed, supervised
 from tests.replay.everyone import everyone
@@ -89,5 +89,5 @@ class ByHand:
 
     async def ask(self, request):
         """The answer to a round of one request."""
-        await self._service._round(self, [Incoming(b"peer", self.hello, 1, request)])
+        await self._service._round(self, [IncomingRequest(b"peer", self.hello, 1, request)])
         return self.answers.pop()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.service.held_weights import HeldWeights
+from replay.service.held_weights import EngineWeights
 from spade.errors import RefusedError
 from spade.protocol import HoldWeights
 from tests.peers import changed
@@ -23,7 +23,7 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_nothing_is_deleted_that_an_engine_was_granted_and_holds(events):
-    held = HeldWeights(0.0, 10.0)
+    held = EngineWeights(0.0, 10.0)
     granted, deleted = {}, set()
     for who, digests in events:
         if who == "learner":
@@ -35,7 +35,7 @@ def test_nothing_is_deleted_that_an_engine_was_granted_and_holds(events):
 
 
 def test_a_service_that_was_started_again_waits_for_the_receipts_of_all():
-    held = HeldWeights(100.0, 10.0)
+    held = EngineWeights(100.0, 10.0)
     assert held.retire(["a"], ENGINES, 109.0) == ()
     assert held.hold("engine-0", ["a"]) == ""
     assert held.retire(["a", "b"], ENGINES, 110.0) == ("b",)
@@ -43,7 +43,7 @@ def test_a_service_that_was_started_again_waits_for_the_receipts_of_all():
 
 
 def test_weights_that_are_published_once_more_may_be_held_again():
-    held = HeldWeights(0.0, 0.0)
+    held = EngineWeights(0.0, 0.0)
     assert held.retire(["a"], ENGINES, 1.0) == ("a",)
     assert held.hold("engine-0", ["a"]) == "a"
     held.published("a")

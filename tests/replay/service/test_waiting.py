@@ -2,9 +2,9 @@
 
 import pytest
 
-from replay.service.waiting import PATIENCE, Waiting
+from replay.service.waiting import PATIENCE, WaitingRequests
 from spade import protocol
-from spade.transport import Incoming
+from spade.transport import IncomingRequest
 
 HELLO = protocol.Hello(protocol.PROTOCOL_VERSION, "", "agent", "agent-0", 1)
 WINDOW = 3
@@ -12,7 +12,7 @@ MOST = PATIENCE * WINDOW
 
 
 def asked(peer=b"a", number=1, message=None):
-    return Incoming(peer, HELLO, number, message or protocol.LeasePlays(1, 10.0))
+    return IncomingRequest(peer, HELLO, number, message or protocol.LeasePlays(1, 10.0))
 
 
 def nothing(incoming, now):
@@ -24,7 +24,7 @@ def tried(waiting, answer=nothing, peers=(b"a", b"b"), now=0.0):
 
 
 def test_they_are_tried_in_the_order_they_came_until_they_are_answered():
-    waiting, seen = Waiting(WINDOW), []
+    waiting, seen = WaitingRequests(WINDOW), []
     for each in (asked(b"a", 2), asked(b"b", 1), asked(b"a", 1)):
         assert waiting.keep(each, 0.0) is None
 
@@ -44,7 +44,7 @@ def test_they_are_tried_in_the_order_they_came_until_they_are_answered():
     (protocol.TakeBatch(1, 5.0), protocol.NotYet("weights")),
 ])  # fmt: skip
 def test_a_waiting_request_past_its_time_is_told_that_there_is_nothing(request_, answer):
-    waiting = Waiting(WINDOW)
+    waiting = WaitingRequests(WINDOW)
     assert waiting.deadline() == float("inf")
     waiting.keep(asked(message=request_), 2.0)
     assert waiting.deadline() == 7.0
@@ -54,7 +54,7 @@ def test_a_waiting_request_past_its_time_is_told_that_there_is_nothing(request_,
 
 
 def test_a_peer_may_have_so_many_and_takes_no_place_of_another():
-    waiting = Waiting(WINDOW)
+    waiting = WaitingRequests(WINDOW)
     assert [waiting.keep(asked(number=number), 0.0) for number in range(MOST)] == [None] * MOST
     assert waiting.keep(asked(number=MOST), 0.0) == protocol.Refused("6 of your requests wait already")
     assert waiting.keep(asked(b"b"), 0.0) is None
@@ -64,7 +64,7 @@ def test_a_peer_may_have_so_many_and_takes_no_place_of_another():
 
 
 def test_those_of_a_peer_that_is_gone_are_not_tried_and_leave_their_places():
-    waiting = Waiting(WINDOW)
+    waiting = WaitingRequests(WINDOW)
     for number in range(MOST):
         waiting.keep(asked(number=number), 0.0)
     waiting.keep(asked(b"b"), 0.0)
@@ -74,7 +74,7 @@ def test_those_of_a_peer_that_is_gone_are_not_tried_and_leave_their_places():
 
 
 def test_one_that_is_sent_again_waits_once_and_as_long_as_it_says_now():
-    waiting = Waiting(WINDOW)
+    waiting = WaitingRequests(WINDOW)
     for now in (0.0, 4.0):
         waiting.keep(asked(number=0), now)
     assert waiting.deadline() == 14.0

@@ -17,8 +17,8 @@ from trio.testing import MockClock
 from spade.cluster import placed
 from spade.cluster.lives import make_lives
 from spade.cluster.needs import MachineShare, compute_needs
-from spade.cluster.placed import Lost, PlacedLife, PostGoneError, Where
-from spade.cluster.post import Parcel, Post, pack
+from spade.cluster.placed import LostMachines, PlacedLife, PostGoneError, PostMachine
+from spade.cluster.post import Post, PostSetup, pack
 from spade.config import Config, dump, load
 from spade.errors import ConfigError, RunError
 from spade.processes.entry import FINAL, Launch
@@ -76,7 +76,7 @@ class RoomPost:
             case "closed" | "dead" as how:
                 raise PostGoneError("its connection is closed", known=how == "dead")
 
-    async def place(self) -> Where:
+    async def place(self) -> PostMachine:
         while not self.machine:
             found = [name for name, free in self.rooms.free.items() if free and name not in self.away]
             if found:
@@ -86,7 +86,7 @@ class RoomPost:
                 await self.rooms.changed.wait()
         self.post = Post()
         self.rooms.posts.append(self.post)
-        return Where(f"host-{self.machine}", self.machine, self.rooms.now())
+        return PostMachine(f"host-{self.machine}", self.machine, self.rooms.now())
 
     def dismiss(self) -> None:
         if self.machine:
@@ -212,13 +212,13 @@ async def test_a_place_on_a_machine_lost_while_it_was_waited_for_is_not_taken(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(placed, "LOOK_S", SOON_S)  # the machines to avoid are not looked at again meanwhile
-    rooms, lost = Rooms(), Lost()
-    parcel = Parcel(MODULES["agent"], orders(tmp_path, "agent-0"), dump(config), {}, b"{}", os.getcwd())
+    rooms, lost = Rooms(), LostMachines()
+    parcel = PostSetup(MODULES["agent"], orders(tmp_path, "agent-0"), dump(config), {}, b"{}", os.getcwd())
     life = PlacedLife(rooms, parcel, compute_needs(config, "agent"), tmp_path / "log", SOON_S, lost)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(life.run, Placed())
         await until(lambda: bool(rooms.asked))
-        lost.add(Where("host-b", "b", 0.0))
+        lost.add(PostMachine("host-b", "b", 0.0))
         rooms.add("b")
         await until(lambda: len(rooms.asked) > 1)
         assert rooms.free == {"b": 1}
@@ -299,7 +299,7 @@ async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tm
 async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
     parcel = tmp_path / "parcel"
     record = (tmp_path / "run/run.json").read_bytes()
-    told = Parcel("none", orders(tmp_path, "learner"), dump(config), {}, record, os.getcwd())
+    told = PostSetup("none", orders(tmp_path, "learner"), dump(config), {}, record, os.getcwd())
     parcel.write_bytes(pack(told))
     post = (
         "import sys, time; from pathlib import Path; from spade.cluster.post import Post\n"
@@ -362,7 +362,7 @@ def test_the_home_of_a_post_that_was_killed_is_swept(temporary: Path, tmp_path: 
     (left / "log").touch()
     os.utime(left, (0, 0))
     post = Post()
-    wrong = Parcel("module", orders(tmp_path, "agent-0"), "wrong = 1", {}, b"", os.getcwd())
+    wrong = PostSetup("module", orders(tmp_path, "agent-0"), "wrong = 1", {}, b"", os.getcwd())
     post.begin(pack(wrong), "host-a", 0.0)
     while (end := post.report(0.0, 0).end) is None:
         pass

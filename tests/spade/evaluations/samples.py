@@ -1,6 +1,6 @@
 """Made-up rules and records."""
 
-from spade.evaluations import Protocol, Rules, SampleRecord, Sampling, Scheduled, sample_seed
+from spade.evaluations import Protocol, Rules, SampleRecord, SampleSchedule, Sampling, sample_seed
 
 PROTOCOL = Protocol(
     name="paper",
@@ -18,7 +18,7 @@ RULES = Rules(
     items_digest="cd" * 16,
     libraries={"reasoning-gym": "0.1.23"},
 )
-SCHEDULED = Scheduled({"a": "algebra", "b": "algebra", "c": "logic", "d": "logic"}, 3)
+SCHEDULED = SampleSchedule({"a": "algebra", "b": "algebra", "c": "logic", "d": "logic"}, 3)
 
 
 def record(item="a", sample=0, correct=False, **changed):

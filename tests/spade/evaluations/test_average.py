@@ -11,7 +11,7 @@ from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.estimates import Difference, compute_average_difference
 from spade.evaluations import (
-    Scheduled,
+    SampleSchedule,
     SuiteAverage,
     average_suites,
     compute_passes,
@@ -37,7 +37,7 @@ def measure(run, suite, categories, policy=BASE, samples=1, prompt="0f" * 16, pl
     protocol = msgspec.structs.replace(rules.protocol, samples=samples)
     items = {f"{name}/{at}": (name, at < right) for name, (count, right) in categories.items() for at in range(count)}
     rules = msgspec.structs.replace(rules, suite=suite, policy=policy, protocol=protocol, items=len(items))
-    scheduled = Scheduled({item: name for item, (name, _) in items.items()}, samples)
+    scheduled = SampleSchedule({item: name for item, (name, _) in items.items()}, samples)
     with open_folder(run, rules, scheduled) as kept:
         for item, sample in kept.missing[:played]:
             seed = sample_seed(suite, item, sample, rules.seed)

@@ -10,7 +10,7 @@ from spade.estimates import ItemTally, compute_share
 from spade.evaluations import (
     ERRORS,
     NO_PROMPT,
-    Scheduled,
+    SampleSchedule,
     Summary,
     compare_summaries,
     refuse_other_prompts,
@@ -18,7 +18,7 @@ from spade.evaluations import (
 )
 from tests.spade.evaluations.samples import RECORDS, RULES, SCHEDULED, record
 
-HUNDRED = Scheduled({f"i{number}": "all" for number in range(100)}, 1)
+HUNDRED = SampleSchedule({f"i{number}": "all" for number in range(100)}, 1)
 
 
 def hundred(*errors, correct=True):

@@ -82,7 +82,7 @@ def programs() -> dict[str, dict[str, Any]]:
     return {name: {"dataset": name} | ({"level": 0} if name in CURRICULA else {}) for name in DATASETS}
 
 
-class KeptFile(io.BytesIO):
+class InMemoryFile(io.BytesIO):
     """A data file in memory, with the part of a path's interface that the library uses."""
 
     def open(self, mode: str = "r", encoding: str = "utf-8") -> io.TextIOWrapper:
@@ -102,7 +102,7 @@ def keep_files() -> None:
         if entry.is_file() and not entry.name.endswith(".py"):
             with open(entry.path, "rb") as file:
                 files[entry.name] = file.read()
-    kept = SimpleNamespace(joinpath=lambda name: KeptFile(files[name]))
+    kept = SimpleNamespace(joinpath=lambda name: InMemoryFile(files[name]))
     reasoning_gym.data.resources = SimpleNamespace(files=lambda _: kept)
     fonts = {name: pyfiglet.FigletFont.preloadFont(name) for name in pyfiglet.FigletFont.getFonts()}
     pyfiglet.FigletFont.preloadFont = fonts.__getitem__

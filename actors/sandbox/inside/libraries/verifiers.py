@@ -54,8 +54,8 @@ class VerifiersEnv:
         env = ENVIRONMENTS[name]
         kind = type(env.taskset).task_type()
         data = kind.data_type().model_validate(self.tasks[seed % len(self.tasks)])
-        self._loop = StillLoop()
-        self._player = AskedPlayer(self._loop)
+        self._loop = InertEventLoop()
+        self._player = PlayerAgent(self._loop)
         self._play = self._loop.create_task(play_task(env, kind(data, env.taskset.config.task), self._player))
         return self._wait() or "", {}
 
@@ -79,7 +79,7 @@ class VerifiersEnv:
         return str(asked.result())
 
 
-class StillLoop(asyncio.BaseEventLoop):
+class InertEventLoop(asyncio.BaseEventLoop):
     """An event loop without files and threads, which a child cannot have. It is its own selector."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class StillLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None: ...
 
 
-class AskedPlayer:
+class PlayerAgent:
     """The one agent of an environment. The player reads each message to this agent, and the player's action is the
     agent's answer."""
 
@@ -128,7 +128,7 @@ class AskedPlayer:
 class Exchange:
     """The part of the library's `Interaction` that environments use. Leaving it scores the task."""
 
-    def __init__(self, player: AskedPlayer, task: Any) -> None:
+    def __init__(self, player: PlayerAgent, task: Any) -> None:
         self._player, self._task = player, task
         self.trace = vf.Trace(
             task=describe(task),
@@ -169,7 +169,7 @@ class Exchange:
         nodes.append(MessageNode(parent=len(nodes) - 1 if nodes else None, message=message, sampled=sampled))
 
 
-async def play_task(env: Any, task: Any, player: AskedPlayer) -> float:
+async def play_task(env: Any, task: Any, player: PlayerAgent) -> float:
     """Play a task and return its reward."""
     [seat] = agent_config_fields(env.config)
     await env.run(task, SimpleNamespace(**{seat: player}))

@@ -17,7 +17,7 @@ CLOCK_S = 2.0  # with a larger error of a clock, logs and figures of several mac
 ANSWER_S = 120.0  # a machine may have to start Python, and to load torch from a network file system
 
 
-class Found(msgspec.Struct, frozen=True):
+class MachineReport(msgspec.Struct, frozen=True):
     """A machine's report about itself."""
 
     version: str
@@ -38,7 +38,7 @@ class Found(msgspec.Struct, frozen=True):
     """The machine's clock when it answered, s."""
 
 
-def look(gpus: int, run: str, record: bytes) -> Found:
+def look(gpus: int, run: str, record: bytes) -> MachineReport:
     """Inspect this machine. `gpus` is Ray's count of GPUs here, `record` the content of the run's run.json."""
     from importlib import metadata
 
@@ -49,7 +49,7 @@ def look(gpus: int, run: str, record: bytes) -> Found:
 
     began = time.time()
     walls, lacking = trio.run(_check_walls)
-    return Found(
+    return MachineReport(
         version=metadata.version("spade-rl"),
         protocol=PROTOCOL_VERSION,
         gpus=_count_gpus() if gpus else 0,
@@ -106,7 +106,7 @@ def check_all_fit(screen: "Screen", run: Path | None, cluster: str) -> bool:
     return fit
 
 
-def describe_machine(machine: "Machine", found: Found) -> str:
+def describe_machine(machine: "Machine", found: MachineReport) -> str:
     """Describe a machine that is fit, in one line."""
     from spade.cluster.needs import MachineShare
 
@@ -117,7 +117,7 @@ def describe_machine(machine: "Machine", found: Found) -> str:
     return "; ".join(filter(None, (f"spade {found.version}", str(share), seen[found.sees_run], sandbox)))
 
 
-def list_faults(machine: "Machine", found: Found, sent: float, arrived: float, config: "Config") -> list[str]:
+def list_faults(machine: "Machine", found: MachineReport, sent: float, arrived: float, config: "Config") -> list[str]:
     """List the reasons why a machine is unfit. Our clock said `sent` at the request, `arrived` at the answer (s)."""
     from importlib import metadata
 

@@ -67,13 +67,13 @@ async def _play(source: str, reads: "Form | None", seed: int, config: "Config", 
     from actors.environments.forms import find_form
     from actors.sandbox import open_sandbox
     from actors.text.conversation import play_conversation
-    from spade.app.commands.env.watched import Watched, count_finished_turns
+    from spade.app.commands.env.watched import PrintedPlay, count_finished_turns
     from spade.protocol import Observed
     from spade.returns import is_won
     from spade.seeds import derive, draw_secret
 
     async with open_sandbox(config.sandbox) as sandbox:
-        watched = Watched(sandbox, console, state)
+        watched = PrintedPlay(sandbox, console, state)
         first = await watched.open(source, seed, config.play.max_turns)
         player: Player[Move] = _leave_play
         if isinstance(first, Observed) and watched.tools:

@@ -58,17 +58,17 @@ def _list_sampled(kept: "KeptPlay") -> list[list[int]]:
 
 
 async def _play_again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
-    from actors.play.domains import load_talks
+    from actors.play.domains import load_chat_formats
     from actors.sandbox import open_sandbox
     from actors.text.conversation import play_conversation
-    from spade.app.commands.env.watched import Watched
+    from spade.app.commands.env.watched import PrintedPlay
     from spade.policy import model_folder
     from spade.protocol import Observed
     from spade.tokens import Tokenizer
 
     said = iter(_list_sampled(kept))
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
-    talk = load_talks(config, tokenizer)(kept.source.reads, kept.source.single_turn)
+    chat_format = load_chat_formats(config, tokenizer)(kept.source.reads, kept.source.single_turn)
     turn = 0
 
     async def recorded(_: "Observed") -> "Move | None":
@@ -77,14 +77,14 @@ async def _play_again(kept: "KeptPlay", config: "Config", console: "Screen") -> 
         if tokens is None:
             return None
         turn += 1
-        text = tokenizer.decode(tokens, talk.marks)
+        text = tokenizer.decode(tokens, chat_format.marks)
         console.tell((f"turn {turn}", "bold"))
         console.print(make_visible(text), style="green")
-        return talk.act(text)
+        return chat_format.act(text)
 
     async with open_sandbox(config.sandbox) as sandbox:
-        watched = Watched(sandbox, console, state=True)
+        watched = PrintedPlay(sandbox, console, state=True)
         first = await watched.open(kept.source.source, kept.seed, config.play.max_turns)
         if isinstance(first, Observed):
-            talk.open(first, kept.source.hint if kept.record.hinted else None)
+            chat_format.open(first, kept.source.hint if kept.record.hinted else None)
         return await play_conversation(first, config.play.max_turns, watched.step, recorded)

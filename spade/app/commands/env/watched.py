@@ -1,10 +1,10 @@
 """Play a program in the sandbox and print each turn."""
 
 from actors.sandbox import Sandbox
-from actors.sandbox.wire import Inspected
+from actors.sandbox.wire import InspectReply
 from actors.text.conversation import Conversation, Move
 from spade.app.screen.console import Screen
-from spade.app.screen.tool_use import StateTeller, tell_tools, tell_turn
+from spade.app.screen.tool_use import StatePrinter, tell_tools, tell_turn
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
 from spade.text import make_visible
@@ -12,7 +12,7 @@ from spade.text import make_visible
 NAME = "play"
 
 
-class Watched:
+class PrintedPlay:
     """A printed play of one program.
 
     `tools` is True once a program that takes calls is open. With `state` the program's state is printed as well.
@@ -22,7 +22,7 @@ class Watched:
         self.tools = False
         self._sandbox = sandbox
         self._console = console
-        self._state = StateTeller(console) if state else None
+        self._state = StatePrinter(console) if state else None
 
     async def open(self, source: str, seed: int, max_turns: int) -> Observed | Faulted:
         """Begin the play. Print the tools, if the program has any, and the first observation."""
@@ -52,7 +52,7 @@ class Watched:
         if self._state is None or not self.tools or seen.terminated or seen.truncated:
             return seen
         inspected = await self._sandbox.inspect(NAME)
-        if not isinstance(inspected, Inspected):
+        if not isinstance(inspected, InspectReply):
             return inspected
         self._state.tell(inspected)
         return seen

@@ -12,7 +12,7 @@ from spade.disk import replace
 from spade.text import as_line
 
 if TYPE_CHECKING:
-    from spade.app.screen.reach import Reached
+    from spade.app.screen.reach import ReachedRun
 
 PICTURE = (100, 30)  # columns and lines of a drawn view
 
@@ -34,7 +34,7 @@ def top(
     trio.run(_watch, at)
 
 
-async def _watch(at: "Reached") -> None:
+async def _watch(at: "ReachedRun") -> None:
     """Show the view until no part of the run is up."""
     import trio
 
@@ -54,7 +54,7 @@ async def _watch(at: "Reached") -> None:
     say(f"{at.name}: stopped")
 
 
-def _draw(at: "Reached", svg: Path) -> None:
+def _draw(at: "ReachedRun", svg: Path) -> None:
     """Draw the view of a run, or the last view of a stopped run, into an SVG file."""
     import trio
 

@@ -9,7 +9,7 @@ from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
 
 if TYPE_CHECKING:
-    from spade.app.commands.replay.remake import Remade
+    from spade.app.commands.replay.remake import RepeatedStep
 
 
 def batch(
@@ -41,7 +41,7 @@ def batch(
         raise typer.Exit(1)
 
 
-def _tell(made: "Remade") -> None:
+def _tell(made: "RepeatedStep") -> None:
     step = made.step
     sequences = sum(len(trajectories) for _, _, trajectories in made.groups)
     say(f"step {step} at version {made.version}: {sequences} sequences in {len(made.groups)} groups")

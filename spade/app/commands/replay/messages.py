@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from replay.inspect.training_examples import TRAIN, ExampleReader, Role, Wanted, list_left_out, write_rows
+from replay.inspect.training_examples import TRAIN, AnswerFilter, ExampleReader, Role, list_left_out, write_rows
 from replay.store import open_reader
 from spade.app.commands.options import known_skills
 from spade.app.printing import say
@@ -20,7 +20,7 @@ def export_messages(
     config = run.config()
     least = config.play.win_return if least_return is None else least_return
     chosen = known_skills(skills, config, run.path)
-    wanted = Wanted(("agent", "designer") if role is None else (role,), chosen, least)
+    wanted = AnswerFilter(("agent", "designer") if role is None else (role,), chosen, least)
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     with write_whole(out) as part, open_reader(run.store) as store, store.pinned():
         reader = ExampleReader(store, tokenizer, config.model.thinking)

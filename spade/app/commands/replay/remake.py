@@ -18,7 +18,7 @@ from torch import Tensor
 
 from learner import checkpoint
 from learner.backends.opening import open_outside_run
-from learner.batch import Prepared, prepare
+from learner.batch import PreparedStep, prepare
 from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader
 from replay.store.past_batches import read_batch, read_recorded, read_taken
@@ -32,7 +32,7 @@ from spade.protocol import Batch, StepMetrics
 MEASURED_TIMES = ("step_s", "wait_s")
 
 
-class Remade(msgspec.Struct, frozen=True):
+class RepeatedStep(msgspec.Struct, frozen=True):
     """A repeated learner step."""
 
     step: int
@@ -57,7 +57,7 @@ class Remade(msgspec.Struct, frozen=True):
     """Metrics that differ from the recorded ones."""
 
 
-def remake(path: Path, step: int, out: Path | None) -> Remade:
+def remake(path: Path, step: int, out: Path | None) -> RepeatedStep:
     """Repeat step `step` of a run. If `out` is given, write the step's tensors to this safetensors file.
 
     Raises RunError if the step was never taken, or if the necessary checkpoint is gone.
@@ -77,7 +77,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
     with tempfile.TemporaryDirectory(prefix="spade-") as folder:
         metrics = trio.run(_train, config, start, [*earlier, again], Path(folder))
     reported = published[-1].metrics if published else None
-    return Remade(
+    return RepeatedStep(
         step=step,
         version=record.version,
         checkpoint=begun,
@@ -126,7 +126,7 @@ def _record(store: Store, step: int) -> BatchRecord:
     return record
 
 
-def _collect_tensors(work: Prepared) -> dict[str, Tensor]:
+def _collect_tensors(work: PreparedStep) -> dict[str, Tensor]:
     """Return all tensors of all micro-batches, by number and field."""
     return {
         f"{index:04d}.{field.name}": torch.as_tensor(getattr(micro, field.name))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.toolcalls.notation import Typed, list_argument_names, parse_typed, write_call, write_signature
+from actors.text.toolcalls.notation import TypedLine, list_argument_names, parse_typed, write_call, write_signature
 from tests.actors.text.toolcalls.test_toolcalls import ARGUMENTS
 
 ORDER = {"find": ["status", "most"], "close": ["ticket"]}
@@ -75,7 +75,7 @@ def test_a_call_is_read_back_as_it_is_shown(arguments):
 @given(st.text(max_size=60))
 def test_no_text_is_more_than_refused(line):
     with suppress(ValueError):
-        assert isinstance(parse_typed(line, ORDER), Typed)
+        assert isinstance(parse_typed(line, ORDER), TypedLine)
 
 
 def test_arguments_that_no_call_can_name_are_shown_as_json():

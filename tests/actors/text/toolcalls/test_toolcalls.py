@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.toolcalls import DIALECTS, Call, Malformed
+from actors.text.toolcalls import DIALECTS, Call, MalformedBlock
 from actors.text.toolcalls.blocks import DEEPEST
 from spade.protocol import MOST_ARGUMENTS
 
@@ -122,7 +122,7 @@ def no_text_raises(dialect, text):
 ])  # fmt: skip
 def test_a_malformed_block_says_what_is_wrong_and_where(content, why):
     (block,) = HERMES.read(f"I look. <tool_call>{content}", {}).blocks
-    assert isinstance(block, Malformed)
+    assert isinstance(block, MalformedBlock)
     assert block.why.startswith(why)
 
 
@@ -135,7 +135,7 @@ def test_a_malformed_block_says_what_is_wrong_and_where(content, why):
 ])  # fmt: skip
 def test_so_does_one_of_xml(content, why):
     (block,) = XML.read(f"I look. <tool_call>{content}", {}).blocks
-    assert isinstance(block, Malformed)
+    assert isinstance(block, MalformedBlock)
     assert block.why.startswith(why)
 
 
@@ -144,7 +144,7 @@ def test_the_other_blocks_of_a_message_are_read(broken):
     good = hermes("g", {"a": 1})
     first, bad, last = read(HERMES, good, "<tool_call>", broken, good)
     assert (first, last) == (("g", {"a": 1}), ("g", {"a": 1}))
-    assert isinstance(bad, Malformed)
+    assert isinstance(bad, MalformedBlock)
 
 
 @pytest.mark.parametrize("end", ["", " \n", "</tool_call>"])

@@ -34,7 +34,7 @@ class Opening(NamedTuple):
     """The tools. NO_TOOLS in games."""
 
 
-class Talk(Protocol):
+class ChatFormat(Protocol):
     """Words the messages to the model and reads its answers, for one play. Pure."""
 
     @property

@@ -1,18 +1,18 @@
-"""The talk of a suite's play: the protocol's prompt and its reader of answers. Sends no system message."""
+"""The chat format of a suite's play: the protocol's prompt and its reader of answers. Sends no system message."""
 
 from collections.abc import Callable
 from functools import partial
 
 from actors.suites.answers import READERS
-from actors.text.conversation import Move, Opening, Talk, format_examples
+from actors.text.conversation import ChatFormat, Move, Opening, format_examples
 from actors.text.profile import ChatMessage
 from spade.evaluations import Protocol
 from spade.protocol import Observed
 from spade.tokens import Tokenizer
 
 
-class SuiteTalk:
-    """See Talk. `protocol.grading` is a key of READERS."""
+class SuiteChatFormat:
+    """See ChatFormat. `protocol.grading` is a key of READERS."""
 
     marks = ()
 
@@ -21,20 +21,20 @@ class SuiteTalk:
         self._read = READERS[protocol.grading]
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
-        """See Talk. A suite has no hints."""
+        """See ChatFormat. A suite has no hints."""
         return Opening(
             [*format_examples(self._protocol.examples), ChatMessage("user", self._protocol.ask(observed.observation))]
         )
 
     def act(self, text: str) -> Move:
-        """See Talk."""
+        """See ChatFormat."""
         return Move(self._read(text))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk."""
+        """See ChatFormat."""
         return [ChatMessage("user", observed.observation)]
 
 
-def make_suite_talks(protocol: Protocol, _: Tokenizer) -> Callable[[], Talk]:
-    """Return the talks of a suite that any checkpoint can play (`Talks` in `actors.suites.suite`)."""
-    return partial(SuiteTalk, protocol)
+def make_suite_chat_formats(protocol: Protocol, _: Tokenizer) -> Callable[[], ChatFormat]:
+    """Return the chat formats of a suite that any checkpoint can play (`ChatFormats` in `actors.suites.suite`)."""
+    return partial(SuiteChatFormat, protocol)

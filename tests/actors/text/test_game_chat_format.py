@@ -8,7 +8,7 @@ import pytest
 from actors.corpus import load
 from actors.nano.games import GAMES, GameSimulation, Guesser
 from actors.nano.players import begin, take_turn
-from actors.text.conversation import GameTalk
+from actors.text.conversation import GameChatFormat
 from actors.text.profile import ChatMessage
 from actors.text.prompts import FullProfile
 from spade.codec import pack_ids
@@ -20,7 +20,7 @@ from spade.tokens import Tokenizer, make_dialogues
 ROOM = 10**6
 
 
-def played(tokenizer, talk, index):
+def played(tokenizer, chat_format, index):
     """The tokens of a guesser's play, as the model reads and says them."""
     rng, documents = random.Random(index), load("builtin")
     drawn = GAMES.draw(rng, documents[index % len(documents)], SKILLS[index % len(SKILLS)])
@@ -29,12 +29,12 @@ def played(tokenizer, talk, index):
     context, act = b"", None
     while (seen := conversation.pending) is not None:
         hint = drawn.hint if index % 2 else None
-        messages = talk.open(seen, hint).messages if act is None else talk.turn(seen, act)
+        messages = chat_format.open(seen, hint).messages if act is None else chat_format.turn(seen, act)
         said = player.act(seen.observation)
         sampled = [*tokenizer.encode(said), *tokenizer.end_ids]
         context += pack_ids([*dialogue.read(messages, context, ROOM).ids, *sampled])
         dialogue.said(sampled)
-        act = talk.act(tokenizer.decode(sampled))
+        act = chat_format.act(tokenizer.decode(sampled))
         take_turn(simulation, conversation, act)
     return context
 
@@ -44,8 +44,8 @@ def played(tokenizer, talk, index):
     (FullProfile(Design(), Play()), "3f0915c8daf72bbbc9ef668a5e9e21b0"),
 ])  # fmt: skip
 def test_the_tokens_of_plays_change_with_the_world_and_the_tokenizer_alone(profile, digest):
-    tokenizer, talk = Tokenizer.load(model_folder.resolve("nano")), GameTalk(profile.play)
-    tokens = b"".join(played(tokenizer, talk, index) for index in range(60))
+    tokenizer, chat_format = Tokenizer.load(model_folder.resolve("nano")), GameChatFormat(profile.play)
+    tokens = b"".join(played(tokenizer, chat_format, index) for index in range(60))
     assert hashlib.blake2b(tokens, digest_size=16).hexdigest() == digest
 
 
@@ -56,12 +56,12 @@ def test_the_tokens_of_plays_change_with_the_world_and_the_tokenizer_alone(profi
     ("box", "no box", ""),
 ])  # fmt: skip
 def test_an_act_is_the_last_box_in_the_form_that_the_program_reads(reads, said, action):
-    assert GameTalk(GAMES.profile.play, reads).act(said).action == action
+    assert GameChatFormat(GAMES.profile.play, reads).act(said).action == action
 
 
 def test_a_turn_is_the_observation_as_it_is():
-    talk = GameTalk(GAMES.profile.play)
-    (turn,) = talk.turn(Observed(" No.\n"), talk.act("x"))
+    chat_format = GameChatFormat(GAMES.profile.play)
+    (turn,) = chat_format.turn(Observed(" No.\n"), chat_format.act("x"))
     assert (turn.role, turn.content) == ("user", " No.\n")
 
 
@@ -69,9 +69,9 @@ def test_examples_come_between_the_rules_and_the_first_observation_in_both_arms(
     def opening(observation, hint):
         return [ChatMessage("system", "Play."), ChatMessage("user", f"{observation} {hint}")]
 
-    talk = GameTalk(opening, examples=(("2 + 3?", r"\boxed{5}"),))
+    chat_format = GameChatFormat(opening, examples=(("2 + 3?", r"\boxed{5}"),))
     for hint in (None, "carry"):
-        messages = talk.open(Observed("4 + 4?"), hint).messages
+        messages = chat_format.open(Observed("4 + 4?"), hint).messages
         assert [(each.role, each.content) for each in messages] == [
             ("system", "Play."), ("user", "2 + 3?"), ("assistant", r"\boxed{5}"), ("user", f"4 + 4? {hint}"),
         ]  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.conversation import CallFormat, ToolTalk
+from actors.text.conversation import CallFormat, ToolChatFormat
 from actors.text.toolcalls import DIALECTS
 from actors.text.tools.prompts import ToolProfile
 from spade.config import Design, Play, ToolUse
@@ -27,16 +27,16 @@ def call(name="find", arguments="{}"):
 
 
 @pytest.fixture
-def talk():
-    talk = ToolTalk(OPENING, CallFormat(HERMES), 2)
-    talk.open(FIRST, None)
-    return talk
+def chat_format():
+    chat_format = ToolChatFormat(OPENING, CallFormat(HERMES), 2)
+    chat_format.open(FIRST, None)
+    return chat_format
 
 
 @given(instruction=st.text(max_size=40), hint=st.text(min_size=1, max_size=40))
 def test_the_hint_is_the_only_difference_between_the_arms_and_follows_the_first_instruction(instruction, hint):
-    unhinted = ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), None)
-    hinted = ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), hint)
+    unhinted = ToolChatFormat(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), None)
+    hinted = ToolChatFormat(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), hint)
     assert unhinted.tools == hinted.tools
     assert unhinted.messages[0] == hinted.messages[0]
     assert [message.role for message in unhinted.messages] == ["system", "user"]
@@ -44,25 +44,25 @@ def test_the_hint_is_the_only_difference_between_the_arms_and_follows_the_first_
     assert hinted.messages[1].content == f"{instruction}\n\nHint: {hint}"
 
 
-def test_both_arms_are_told_how_to_submit(talk):
-    assert "<answer>done</answer>" in talk.open(FIRST, None).messages[0].content
+def test_both_arms_are_told_how_to_submit(chat_format):
+    assert "<answer>done</answer>" in chat_format.open(FIRST, None).messages[0].content
 
 
-def shown(talk, text, *results, reply=""):
-    act = talk.act(text)
-    turn = talk.turn(Observed(reply, results=tuple(map(ToolResult, results))), act)
+def shown(chat_format, text, *results, reply=""):
+    act = chat_format.act(text)
+    turn = chat_format.turn(Observed(reply, results=tuple(map(ToolResult, results))), act)
     return act, [(message.role, message.content) for message in turn]
 
 
-def test_each_block_has_its_result_in_its_place(talk):
-    act, turn = shown(talk, f"{call()}<tool_call>{{x</tool_call>{call('close')}", "one", "two")
+def test_each_block_has_its_result_in_its_place(chat_format):
+    act, turn = shown(chat_format, f"{call()}<tool_call>{{x</tool_call>{call('close')}", "one", "two")
     assert act.calls == (ToolCall("find"), ToolCall("close"))
     wrong = "the JSON is invalid at character 2: expecting property name enclosed in double quotes"
     assert turn == [("tool", "one"), ("tool", f"Error: this call cannot be read: {wrong}"), ("tool", "two")]
 
 
-def test_calls_behind_the_most_of_a_message_are_not_executed(talk):
-    act, turn = shown(talk, call() * 4, "one", "two")
+def test_calls_behind_the_most_of_a_message_are_not_executed(chat_format):
+    act, turn = shown(chat_format, call() * 4, "one", "two")
     refusal = ("tool", "Error: not executed: a message may have at most 2 calls")
     assert len(act.calls) == 2
     assert turn == [("tool", "one"), ("tool", "two"), refusal, refusal]
@@ -77,45 +77,45 @@ def test_calls_behind_the_most_of_a_message_are_not_executed(talk):
     ("<think>hm</think><answer>done</answer>", "done"),
     ("done", ""),
 ])  # fmt: skip
-def test_an_answer_is_read_behind_the_thinking(talk, text, action):
-    act, turn = shown(talk, text, reply="Not done: 2 requests are left.")
+def test_an_answer_is_read_behind_the_thinking(chat_format, text, action):
+    act, turn = shown(chat_format, text, reply="Not done: 2 requests are left.")
     assert (act.action, act.calls, act.blocks) == (action, (), ())
     assert turn == [("user", "Not done: 2 requests are left.")]
 
 
-def test_calls_and_an_answer_of_one_message_are_both_read(talk):
-    act, turn = shown(talk, f"<answer>done</answer>{call()}", "one", reply="Not done: 1 request is left.")
+def test_calls_and_an_answer_of_one_message_are_both_read(chat_format):
+    act, turn = shown(chat_format, f"<answer>done</answer>{call()}", "one", reply="Not done: 1 request is left.")
     assert (act.action, act.calls) == ("done", (ToolCall("find"),))
     assert turn == [("tool", "one"), ("user", "Not done: 1 request is left.")]
 
 
-def test_malformed_calls_alone_get_no_reply_as_if_there_were_none(talk):
-    act, turn = shown(talk, "<tool_call>", reply="Call a tool.")
+def test_malformed_calls_alone_get_no_reply_as_if_there_were_none(chat_format):
+    act, turn = shown(chat_format, "<tool_call>", reply="Call a tool.")
     assert (act.action, act.calls) == ("", ())
     assert [role for role, _ in turn] == ["tool"]
 
 
 def test_a_thought_that_the_prompt_begins_is_cut_off():
-    talk = ToolTalk(OPENING, CallFormat(HERMES, opened=True), 8)
-    talk.open(FIRST, None)
-    assert talk.act(f"I could {call()} and <answer>done</answer>").blocks == ()
-    assert talk.act(f"I could {call()}</think>{call('close')}").calls == (ToolCall("close"),)
+    chat_format = ToolChatFormat(OPENING, CallFormat(HERMES, opened=True), 8)
+    chat_format.open(FIRST, None)
+    assert chat_format.act(f"I could {call()} and <answer>done</answer>").blocks == ()
+    assert chat_format.act(f"I could {call()}</think>{call('close')}").calls == (ToolCall("close"),)
 
 
 def test_the_schemas_say_how_arguments_without_types_are_read():
-    talk = ToolTalk(OPENING, CallFormat(XML), 8)
-    talk.open(FIRST, None)
+    chat_format = ToolChatFormat(OPENING, CallFormat(XML), 8)
+    chat_format.open(FIRST, None)
     written = "<tool_call><function=find><parameter=count>\n5\n</parameter></function></tool_call>"
-    assert talk.act(written).calls == (ToolCall("find", '{"count": 5}'),)
+    assert chat_format.act(written).calls == (ToolCall("find", '{"count": 5}'),)
 
 
 @given(text=st.text(max_size=80))
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_any_text_is_an_act_and_gets_an_answer(dialect, text):
-    talk = ToolTalk(OPENING, CallFormat(dialect), 8)
-    talk.open(FIRST, None)
-    act = talk.act(text)
-    assert talk.turn(Observed("Call a tool.", results=(ToolResult("x"),) * len(act.calls)), act)
+    chat_format = ToolChatFormat(OPENING, CallFormat(dialect), 8)
+    chat_format.open(FIRST, None)
+    act = chat_format.act(text)
+    assert chat_format.turn(Observed("Call a tool.", results=(ToolResult("x"),) * len(act.calls)), act)
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_any_text_is_an_act_and_gets_an_answer(dialect, text):
 )
 def test_a_program_that_offers_no_tools_is_unreadable(tools):
     with pytest.raises(UnreadableError):
-        ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed("Go.", tools=tools), None)
+        ToolChatFormat(OPENING, CallFormat(HERMES), 8).open(Observed("Go.", tools=tools), None)

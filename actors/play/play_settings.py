@@ -1,4 +1,4 @@
-"""The manner of a play, and the words that were said in it."""
+"""The settings of a play, and its transcript."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from actors.play.session import Session
 from actors.play.voices import Voice
 from actors.play.voices.tokens import TokenVoice
 from actors.suites import Suite
-from actors.text.conversation import Talk
+from actors.text.conversation import ChatFormat
 from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
@@ -18,10 +18,10 @@ LEAST_S = 600.0  # a sample's deadline is never shorter, since the first sample 
 
 
 @dataclass(frozen=True)
-class Manner:
+class PlaySettings:
     """The way to render, sample and bound one play."""
 
-    talk: Talk
+    chat_format: ChatFormat
     """Renders messages and reads actions."""
     voice: Voice
     """The model that plays."""
@@ -30,21 +30,27 @@ class Manner:
     """Wider limits that the program needs, in place of the env-runner's own limits."""
 
 
-def make_run_manner(session: Session, reads: Form, single_turn: bool) -> Manner:
-    """Return the manner of the run's own plays, the only plays that are trained on."""
-    play, talk = session.config.play, session.talk(reads, single_turn)
+def make_run_play_settings(session: Session, reads: Form, single_turn: bool) -> PlaySettings:
+    """Return the settings of the run's own plays, the only plays that are trained on."""
+    play, chat_format = session.config.play, session.chat_format(reads, single_turn)
     sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
-    return Manner(talk, TokenVoice(session, sampling, play.context_tokens, talk.marks), play.max_turns)
+    return PlaySettings(
+        chat_format, TokenVoice(session, sampling, play.context_tokens, chat_format.marks), play.max_turns
+    )
 
 
-def make_suite_manner(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
-    """Return the manner of a suite's sample. A temperature of 0 becomes the lowest temperature of the engines."""
-    config, talk = session.config, talks()
+def make_suite_play_settings(
+    suite: Suite, protocol: Protocol, chat_formats: Callable[[], ChatFormat], session: Session
+) -> PlaySettings:
+    """Return the settings of a suite's sample. A temperature of 0 becomes the lowest temperature of the engines."""
+    config, chat_format = session.config, chat_formats()
     coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
     temperature = max(protocol.sampling.temperature, coldest)
     sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
     context_tokens = protocol.context_tokens(config.engine.context_tokens)
-    return Manner(talk, TokenVoice(session, sampling, context_tokens, talk.marks), protocol.turns, suite.needs)
+    return PlaySettings(
+        chat_format, TokenVoice(session, sampling, context_tokens, chat_format.marks), protocol.turns, suite.needs
+    )
 
 
 def extend_deadlines(config: Config, max_tokens: int) -> Config:
@@ -57,7 +63,7 @@ def extend_deadlines(config: Config, max_tokens: int) -> Config:
 
 
 @dataclass
-class WordsOfPlay:
+class PlayTranscript:
     """The model's side of a play."""
 
     prompt: bytes = b""
@@ -77,10 +83,10 @@ class WordsOfPlay:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlayResult:
     """A finished play."""
 
     ended: EndedPlay
     """The play as it is handed in."""
-    transcript: WordsOfPlay
+    transcript: PlayTranscript
     """The words of the play."""
