@@ -7,7 +7,7 @@ from replay.inspect.contents import read_contents
 from replay.inspect.lineage import Tracer
 from replay.inspect.verify import find_problems
 from replay.ledger.records import DesignGroup, Environment, MemoryEntry, PlayRecord, RunCounters
-from replay.service.status import ProgramAnswer, build_status, make_metrics_row
+from replay.service.status import PeersView, build_status, make_metrics_row
 from replay.store import open_reader
 from spade.protocol import LeaseAudit, LeasePlays, SubmitPlays, Traffic, Trajectory
 from tests.replay.kept_world import ACCIDENTS, keep_world
@@ -94,7 +94,7 @@ def test_a_program_without_a_hint_is_played_unhinted_whatever_the_reward():
 
 def test_without_hinted_plays_regret_is_unknown_wherever_it_is_told_and_not_0(tmp_path):
     world = live(tmp_path, "reward.kind=learning_potential")
-    seen = ProgramAnswer("a run", world.now, Traffic(), frozenset(), (), {}, ())
+    seen = PeersView("a run", world.now, Traffic(), frozenset(), (), {}, ())
     told = build_status(world.ledger, seen)
     row = make_metrics_row(told)
     assert (row["regret"], row["regret_error"], row["win_rate_hinted"]) == (None, None, None)
