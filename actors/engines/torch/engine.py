@@ -23,7 +23,7 @@ from actors.engines.torch.buddy import compute_size
 from actors.engines.torch.dense import Dense
 from actors.engines.torch.forward import compute_alone, open_forward
 from actors.engines.torch.graphs import TRIP, Decoder, DecodeRow
-from actors.engines.torch.kv_memory import KvMemory
+from actors.engines.torch.kv_memory import KvMemory, limit_kv_bytes
 from actors.engines.torch.plan import Plan, TokenChunk
 from actors.engines.torch.sampling import draw_uniforms, sample
 from actors.engines.torch.sequence import SequenceInFlight
@@ -77,7 +77,8 @@ class TorchEngine:
         self._digest = weights.digest
         self._model = policy.load(Path(weights.path), dtype=dtype, device=self._device, digest=weights.digest or None)
         self._forward, probe = open_forward(self._model, self._context)
-        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, probe)
+        kv_bytes = limit_kv_bytes(settings.kv_bytes, self._device.type)
+        self._memory = KvMemory(_ENTRIES * self._rows, self._context, kv_bytes, probe)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._decoder = self._open_decoder()
         trim()  # free the memory that the comparison in float32 took

@@ -10,6 +10,7 @@ from actors.engines.torch.kv_store import KvStore
 from actors.engines.torch.plan import TokenChunk
 from actors.engines.torch.prefixes import Placement, Prefixes
 from spade.errors import ConfigError
+from spade.processes.memory import count_machine_bytes
 
 
 class KvMemory:
@@ -94,6 +95,11 @@ class KvMemory:
         self._of[entry] = None
         self._held[entry] = False
         self.prefixes.evict(entry)
+
+
+def limit_kv_bytes(kv_bytes: int, device: str) -> int:
+    """Return `kv_bytes`, on a CPU at most half of the machine's memory. The other half is for everything else."""
+    return min(kv_bytes, count_machine_bytes() // 2) if device == "cpu" else kv_bytes
 
 
 def _count_room(kv_bytes: int, token_bytes: int, context_tokens: int, entries: int) -> int:

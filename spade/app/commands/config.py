@@ -10,6 +10,7 @@ import typer
 from spade.app.commands.options import Json, Set
 from spade.app.printing import print_json, say, show
 from spade.errors import SpadeError
+from spade.processes.memory import count_machine_bytes
 from spade.text import as_line
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ def _measure_memory() -> "Iterator[str]":
     """Yield the memory of the machine, and of each GPU that torch sees."""
     from spade.app.models.memory import GIB
 
-    yield f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / GIB:.0f} GiB in this machine"
+    yield f"{count_machine_bytes() / GIB:.0f} GiB in this machine"
     if not any(map(os.path.exists, _GPU_FILES)):  # torch takes seconds to import
         return
     import torch

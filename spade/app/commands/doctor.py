@@ -15,6 +15,7 @@ import typer
 from spade.app.commands.options import Json
 from spade.app.printing import print_json
 from spade.errors import ConfigError, SpadeError
+from spade.processes.memory import count_machine_bytes
 from spade.progress import follow
 from spade.text import as_line
 
@@ -77,7 +78,7 @@ def _check_machine() -> Iterator[Check]:
     yield "system", sys.platform == "linux", f"{platform.system()} {platform.release()} on {platform.machine()}"
     cores = len(os.sched_getaffinity(0))
     yield "cores", cores >= 2, f"{cores}" if cores >= 2 else f"{cores}: self-play needs two or more"
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
+    memory = count_machine_bytes() / _GIB
     yield "memory", memory >= 4, f"{memory:.0f} GiB"
     free = shutil.disk_usage(Path.cwd()).free / _GIB
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"

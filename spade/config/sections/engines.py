@@ -44,7 +44,8 @@ class Engine(Section, frozen=True):
     default is 1e-3 in float32 and 0.25 in bfloat16."""
 
     kv_bytes: Bytes = 17_179_869_184
-    """Bytes for the keys and values of all sequences of an engine (16 GiB)."""
+    """Bytes for the keys and values of all sequences of an engine (16 GiB). On a CPU the torch engine takes at most
+    half of the machine's memory."""
 
     swap: Literal["keep", "wait"] = "keep"
     """Sequences in flight when new weights arrive: "keep" goes on with them under the new weights. "wait" first ends

@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.engines.torch.buddy import SMALLEST, Extents, TokenExtent, compute_size
+from actors.engines.torch.kv_memory import limit_kv_bytes
 from actors.engines.torch.plan import TokenChunk, group_chunks
 from actors.engines.torch.prefixes import Placement, Prefixes
+from spade.processes.memory import count_machine_bytes
 
 
 def test_places():
@@ -81,3 +83,10 @@ def test_like_goes_with_like():
     decoding = [chunk(entry, 140 + entry, 1) for entry in range(40)]
     prompts = [chunk(50, 0, 200), chunk(51, 0, 198)]
     assert [len(group) for group in group_chunks([*prompts, *decoding], 2_048)] == [40, 2]
+
+
+def test_on_a_cpu_keys_and_values_leave_half_of_the_machines_memory():
+    most = count_machine_bytes() // 2
+    assert limit_kv_bytes(1 << 60, "cpu") == most < count_machine_bytes()
+    assert limit_kv_bytes(1_000, "cpu") == 1_000
+    assert limit_kv_bytes(1 << 60, "cuda") == 1 << 60
