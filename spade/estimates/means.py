@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 
 def compute_mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and its standard error s / sqrt(n), s with n − 1.
+    """Return the mean and its standard error s / sqrt(n), where s is the sample standard deviation (divisor n − 1).
 
-    Fewer than two values give no error (None).
+    The error is None for fewer than two values.
     """
     n = len(values)
     mean = math.fsum(values) / n

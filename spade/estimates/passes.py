@@ -1,4 +1,4 @@
-"""Estimate passes among k samples of an item without bias, from n samples with c right ones."""
+"""Estimate pass@k and pass^k of an item without bias, from n samples of which c are right."""
 
 from collections.abc import Callable, Iterable
 from math import comb, fsum

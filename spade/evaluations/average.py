@@ -1,7 +1,7 @@
 """Average over suites, with columns as in the paper's tables. Pure.
 
-A column is a suite, or a category of Reasoning-Gym's hard set. The columns of the agent suites are themselves
-unweighted means over categories, whatever the numbers of their items.
+A column is a suite, or a category of Reasoning-Gym's hard set. The column of an agent suite is the unweighted mean over
+the suite's categories, whatever the number of items in each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,13 +53,13 @@ class AverageColumn(msgspec.Struct, frozen=True):
     """One column of the average."""
 
     name: str
-    """Suite, with its category if the suite has a column for each."""
+    """Name of the suite, followed by the category if each category has a column."""
 
     share: Share
     """pass@1 of the column."""
 
     passes: dict[int, PassShares]
-    """By k. Empty if the protocol has one sample of each item."""
+    """pass@k and pass^k, by k. Empty if the protocol has one sample of each item."""
 
     difference: Difference | None = None
     """The paired difference to the base, if there is one."""
@@ -72,10 +72,10 @@ class SuiteAverage(msgspec.Struct, frozen=True):
     """Digest of the policy."""
 
     base: str
-    """Digest of the policy that it is compared with, or ""."""
+    """Digest of the base, the policy to compare with. "" without a base."""
 
     conditions: dict[str, dict[str, str]]
-    """Conditions of each suite's evaluation, as in Rules."""
+    """Conditions of each evaluation (`Rules.conditions`), by suite."""
 
     columns: list[AverageColumn]
     """The columns."""
@@ -88,9 +88,10 @@ class SuiteAverage(msgspec.Struct, frozen=True):
 
 
 def average_suites(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
-    """Return the average of evaluations of different suites, `before` with the same suites in the same order.
+    """Return the average over evaluations of different suites.
 
-    Raises RunError if a headline is missing, ConfigError if two evaluations of one suite are not comparable.
+    `before` has the evaluations of the base, with the same suites in the same order. Raises RunError if a headline is
+    missing, ConfigError if two evaluations of one suite are not comparable.
     """
     columns = [
         column
@@ -110,7 +111,7 @@ def average_suites(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluatio
 
 
 def compute_passes(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
-    """Return the passes of k = 2, 4, 8 … and `samples`, over the items given, by default over all whole items."""
+    """Return pass@k and pass^k for k = 2, 4, 8 … and `samples`, over `items`, by default over all whole items."""
     chosen = summary.means if items is None else items
     tallies = [(samples, round(summary.means[item] * samples)) for item in chosen]
     powers = [1 << power for power in range(1, samples.bit_length())]

@@ -1,4 +1,4 @@
-"""The folder of an evaluation, named by its rules."""
+"""The folder of an evaluation. Its name follows from the rules."""
 
 import hashlib
 import os
@@ -29,8 +29,8 @@ class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Bytes of the records from which the summary was computed. Later records follow them in their file."""
 
     digest: str = ""
-    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file. Such a file is read only
-    if its records are gone."""
+    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file. A file without a digest is
+    refused if the records are beside it."""
 
 
 _summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
@@ -46,11 +46,11 @@ class KeptEvaluation(NamedTuple):
     """Rules of the evaluation."""
 
     summary: Summary | None
-    """Its figures, or None if they are not written yet."""
+    """Figures of the evaluation, or None if they are not written yet."""
 
 
 def name_folder(run: Path, rules: Rules) -> Path:
-    """Return RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED. The digest covers the rules, with the policy."""
+    """Return RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED. The digest covers the rules, including the policy."""
     return run / EVALUATIONS / _name_place(rules)
 
 
@@ -111,7 +111,7 @@ def is_finished(run: Path, rules: Rules, scheduled: SampleSchedule) -> bool:
         summary = read_evaluation(folder).summary
         _check_seeds(folder / RECORDS, read_records(folder / RECORDS, scheduled), rules)
     except (RunError, OSError):
-        return False  # `open_folder` says what is wrong, or mends it
+        return False  # `open_folder` reports the fault, or repairs the file
     return summary is not None and summary.played == len(scheduled)
 
 
@@ -119,7 +119,7 @@ def _check_seeds(file: Path, records: Iterable[SampleRecord], rules: Rules) -> N
     for record in records:
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
             name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
-            raise RunError(f"{file}: the seed of {name} is of another evaluation; move the file away")
+            raise RunError(f"{file}: the seed of {name} belongs to another evaluation; move the file away")
 
 
 @contextmanager
@@ -139,7 +139,7 @@ def read_rules(folder: Path) -> Rules:
         raise RunError(f"{file}: {format_reason(error)}; restore it, or move its folder away") from None
     if Path(folder.parent.name, folder.name) != _name_place(rules):
         raise RunError(
-            f"{file}: is of another evaluation, with the folder {_name_place(rules)}; "
+            f"{file}: belongs to another evaluation, whose folder is {_name_place(rules)}; "
             f"restore it, or move its folder away"
         )
     return rules
@@ -157,18 +157,18 @@ def read_summary(folder: Path) -> Summary | None:
     except FileNotFoundError as error:
         if error.filename == str(file):
             return None
-        raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; bring it back") from None
+        raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; restore it") from None
     except (OSError, UnreadableError) as error:
         raise RunError(f"{file}: {format_reason(error)}; delete it, and the same `spade eval` makes it anew") from None
     if not kept.digest and os.path.lexists(folder / RECORDS):
         raise RunError(
-            f"{file}: has no digest, as an older version wrote it, so nothing shows that these are the figures of "
+            f"{file}: has no digest, because an older version wrote it, so its figures cannot be checked against "
             f"{RECORDS}; delete it, and the same `spade eval` makes it anew"
         )
     if not same:
         raise RunError(
-            f"{file}: these are not the figures of {RECORDS}: one of the two was changed; bring it back, or delete "
-            f"{SUMMARY}, and the same `spade eval` makes it anew"
+            f"{file}: its figures are not the figures of {RECORDS}, because one of the two files was changed; restore "
+            f"that file, or delete {SUMMARY}, and the same `spade eval` makes it anew"
         )
     return Summary(**{name: getattr(kept, name) for name in Summary.__struct_fields__})
 

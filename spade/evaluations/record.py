@@ -26,7 +26,7 @@ unfit          the prompt does not fit the model's context
 environment    the item's program failed
 ungeneratable  the item's program never gave a first observation
 harness        a foreign program that drives the model failed
-server         the answering server failed, or refused
+server         the server that samples for the policy failed or refused
 timeout        the sample did not end within its time"""
 
 NO_PROMPT = hashlib.blake2b(b"", digest_size=16).hexdigest()
@@ -60,10 +60,10 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Answer that was graded."""
 
     correct: bool
-    """True if the answer is right. Only this counts."""
+    """True if the answer is right. The figures of an evaluation count this field, not `score`."""
 
     score: Annotated[float, Meta(ge=-1e6, le=1e6)]
-    """The suite's own figure, finite."""
+    """Score that the suite itself gave. It is finite."""
 
     finish: Annotated[str, Meta(max_length=40)]
     """The reason why sampling ended, in the engine's word."""

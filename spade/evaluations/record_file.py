@@ -39,7 +39,7 @@ def read_records(file: Path, scheduled: SampleSchedule) -> Iterator[SampleRecord
 
 
 class RecordFile:
-    """The records so far, without their texts, and the open file to append to. A context manager that closes it."""
+    """The records so far, without their texts, and the open file to append to. The context manager closes the file."""
 
     def __init__(self, file: Path, scheduled: SampleSchedule) -> None:
         """Open the file and read its records.
@@ -50,13 +50,13 @@ class RecordFile:
         self.records: dict[tuple[str, int], SampleRecord] = {}
         self.file = file
         self._scheduled = scheduled
-        self._end = 0  # end of the last whole line
+        self._end = 0  # position after the last whole line
         self._opened = _open_own(file)
         try:
             with open_for_reading(file) as existing:
                 for record, self._end in _read_records(file, existing, scheduled):
                     self.records.setdefault(record.key, _drop_text(record))
-            self._opened.truncate(self._end)  # a kill cut the rest short
+            self._opened.truncate(self._end)  # a kill may have left half a line
         except BaseException:
             self._opened.close()
             raise
@@ -110,7 +110,7 @@ def _open_own(file: Path) -> RawIOBase:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         opened.close()
-        raise RunError(f"{file}: another process is evaluating into it; wait for its end") from None
+        raise RunError(f"{file}: another process writes this evaluation; wait until it has ended") from None
     return opened
 
 
@@ -132,7 +132,8 @@ def _read_records(file: Path, opened: BinaryIO, scheduled: SampleSchedule) -> It
                 raise UnreadableError(f"line {number}: is damaged ({error}); {remedy}") from None
             if record.key not in scheduled:
                 name = one_line(record.item, 80)
-                raise UnreadableError(f"line {number}: sample {record.sample} of {name!r} is of another evaluation")
+                sample = f"sample {record.sample} of {name!r}"
+                raise UnreadableError(f"line {number}: {sample} belongs to another evaluation")
             yield record, end
 
 

@@ -19,7 +19,7 @@ PROBLEM = "{problem}"
 """Placeholder, in a protocol's prompt, for the first text of the item's program."""
 
 ROOM = 16_384
-"""Tokens of a context for the texts of the program."""
+"""Tokens of a play's context that are reserved for the texts of the program."""
 
 _Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 
@@ -62,7 +62,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Most answers of a play."""
 
     draws: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
-    """Items of each generator (a dataset, a game). 0 if the items are given."""
+    """Number of items drawn from each generator (a data set, a game). 0 if the items are given."""
 
     examples: tuple[tuple[str, str], ...] = ()
     """Pairs of a question and an answer in the form of `grading`. They come before the user's first message."""
@@ -102,10 +102,10 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Digest of the items' names, programs and seeds, in order."""
 
     libraries: Mapping[str, str] = {}
-    """Version of each package."""
+    """Version of each package that the suite needs, by name."""
 
     data: Mapping[str, str] = {}
-    """SHA-256 of each given file, by suite."""
+    """SHA-256 of each data file that the user gave, by suite."""
 
     conditions: Mapping[str, str] = {}
     """Settings that the model runs with: context_tokens, dtype, thinking, thoughts."""
@@ -114,8 +114,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def digest(self) -> str:
         """Return the name of these rules: BLAKE2b of their content, 32 hex digits."""
         # Convert as a reader would: a temperature of 1 is then 1.0.
-        said = _make_tree(msgspec.convert(msgspec.to_builtins(self), Rules))
-        return hashlib.blake2b(msgspec.json.encode(said, order="sorted"), digest_size=16).hexdigest()
+        tree = _make_tree(msgspec.convert(msgspec.to_builtins(self), Rules))
+        return hashlib.blake2b(msgspec.json.encode(tree, order="sorted"), digest_size=16).hexdigest()
 
     def toml(self) -> bytes:
         """Return the content of `protocol.toml`: the rules and their digest."""

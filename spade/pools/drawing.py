@@ -22,14 +22,14 @@ class Draws(msgspec.Struct, array_like=True):
     """Next place in the pass's permutation."""
 
     passed_over: tuple[int, ...] = ()
-    """Programs before this place that were active when their turn came."""
+    """Programs that were active when their turn in this pass came. They are still to be drawn."""
 
     rejected: tuple[int, ...] = ()
     """Programs that failed admission and are no longer drawn."""
 
 
 class Drawing:
-    """A pool that a run draws from. `key(number, index)` orders the programs of a pass."""
+    """Draws programs from a pool. `key(number, index)` orders the programs of the pass `number`."""
 
     def __init__(self, pool: PoolList, key: Callable[[int, int], int], draws: Draws | None = None) -> None:
         self.pool = pool

@@ -86,7 +86,7 @@ class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     """True if the program comes from a library and has a line that sets its level."""
 
     lineage: ProgramLineage | None = None
-    """Its designer, run and parents, if it is from a run."""
+    """The environment that the program comes from, if it is from a run."""
 
 
 class PoolProgram(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PoolList(msgspec.Struct, frozen=True, array_like=True):
-    """The programs of a pool, by name."""
+    """The list of a pool's programs."""
 
     entries: tuple[Entry, ...]
     """Entries sorted by name."""
@@ -230,7 +230,7 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     record = ProgramRecord(*digests, program.skill, program.origin, program.levels, program.lineage)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
-    else:  # an earlier hint without its program may be left
+    else:  # a write that was killed may have left a hint
         (folder / f"{program.name}.hint").unlink(missing_ok=True)
     replace(folder / f"{program.name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     replace(folder / f"{program.name}.py", source)

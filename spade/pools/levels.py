@@ -15,7 +15,7 @@ from spade.codec import compute_program_digest
 from spade.config import Pool
 from spade.pools.folder import Entry, PoolList
 
-WINDOW_WIDTH = 4  # most levels of a window, RLVE's
+WINDOW_WIDTH = 4  # most levels in a window, as in RLVE
 HIGHEST = 20  # highest level of a window; RLVE itself sets no bound
 FAILURES = 5
 """A level is closed after its programs failed to make an instance in this many slots in a row."""
@@ -35,7 +35,7 @@ def is_entry(source: str, entry: Entry, level: int) -> bool:
 
 
 class LevelWindow(msgspec.Struct, frozen=True, array_like=True):
-    """The window of a name."""
+    """The window of levels of one program."""
 
     name: str
     """Name of the program."""
@@ -93,7 +93,7 @@ def count_failed(window: LevelWindow, level: int) -> LevelWindow:
 
 
 class Levels:
-    """The windows of all names of a pool. `keep` is called with each window that changes."""
+    """The windows of levels of all programs of a pool. `keep` is called with each window that changes."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Levels:
         self._take(count_play(self._windows[name], level, won, self._rule, self._most[name]))
 
     def fail(self, name: str, level: int) -> bool:
-        """Count a level at which no instance could be made. Returns False if no level of the name is left."""
+        """Count a slot in which no instance of `level` could be made. Returns False if no level of the name is left."""
         window = count_failed(self._windows[name], level)
         self._take(window)
         return window.cap != -1

@@ -9,7 +9,7 @@ import msgspec
 SERVED_CLASS = "OpenEnvServerEnv"
 """The base of programs that a server runs. Their attributes name the server and the form of actions."""
 TEXT_CHARACTERS = 1 << 16
-"""The longest program that is read here. Longer ones would hold up all plays."""
+"""Most characters of a program to parse. Parsing a longer program would hold up all plays."""
 
 
 class ServedProgram(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class ServedProgram(msgspec.Struct, frozen=True):
 def read_served(source: str, servers: Sequence[str]) -> ServedProgram | None:
     """Read a program that one of these servers runs. Returns None for any other program.
 
-    The text is hostile, so any error means another program.
+    The text may be hostile. Any error in it means that it is another program.
     """
     if not servers or SERVED_CLASS not in source or len(source) > TEXT_CHARACTERS:
         return None

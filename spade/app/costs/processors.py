@@ -87,7 +87,7 @@ def parse_times(stat: str) -> ProcessTimes:
 def find_processes(reported: Iterable[Process], times: MachineTimes) -> dict[int, str]:
     """Return the names of a run's processes on this machine by their ids. Supervisors are among them.
 
-    An id may belong to a process of another machine. So the process's own command line must state the name.
+    A reported id may belong to a process of another machine. So the process's command line must state the same name.
     """
     found: dict[int, str] = {}
     for process in reported:
@@ -123,10 +123,10 @@ def _sum_by_owner(names: Mapping[int, str], times: MachineTimes) -> dict[int, tu
     """Return (own_s, children_s) of each named process. An unnamed process belongs to its nearest named ancestor."""
     supervisors = {times.processes[pid].parent for pid in names if pid in times.processes}
     sums = {pid: [times.processes[pid].own_s, 0.0] for pid in names if pid in times.processes}
-    for pid, its in times.processes.items():
+    for pid, spent in times.processes.items():
         owner = pid
         while owner in times.processes and owner not in names:
             owner = times.processes[owner].parent
         if owner in sums and pid not in supervisors:  # a supervisor's children are role processes
-            sums[owner][1] += its.reaped_s + (0.0 if pid == owner else its.own_s)
+            sums[owner][1] += spent.reaped_s + (0.0 if pid == owner else spent.own_s)
     return {pid: (own_s, children_s) for pid, (own_s, children_s) in sums.items()}

@@ -1,4 +1,4 @@
-"""The profile of a live run: where its processor time goes, and the gain if a part took none. Measured from outside."""
+"""Profile a live run from outside: where does its processor time go, and what would a part that takes no time gain?"""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ class RunProfile(msgspec.Struct, frozen=True):
 
 
 async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) -> RunProfile:
-    """Measure a run for some seconds. `ask` returns its status. Raises RunError if none of its processes runs here."""
+    """Measure a run for some seconds. `ask` returns its status. Raises RunError if no process of the run is here."""
     began = trio.current_time()
     first, before = await ask(), read_times()
     names = find_processes(first.processes, before)
@@ -133,8 +133,8 @@ def describe_profile(found: RunProfile) -> list[str]:
     for cost in found.processes:
         parts = sorted(found.parts_by_process[cost.name].items(), key=lambda item: -item[1])[:2]
         busy = cost.total_s / found.seconds
-        told = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts if seconds >= 0.05)
-        lines.append(f"{cost.name:<38}{cost.own_s:>8.1f}{cost.children_s:>9.1f}{busy:>11.0%}  {told}")
+        greatest = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts if seconds >= 0.05)
+        lines.append(f"{cost.name:<38}{cost.own_s:>8.1f}{cost.children_s:>9.1f}{busy:>11.0%}  {greatest}")
     if found.elsewhere:
         lines.append(f"not on this machine: {found.elsewhere} processes")
     lines += ["", f"{'part':<38}{'s':>8}{'share':>8}{'s a play':>10}{'gain if it were free':>22}"]

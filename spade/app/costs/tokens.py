@@ -13,10 +13,10 @@ class TokenRow(msgspec.Struct, frozen=True):
     """One comparison of tokens."""
 
     what: str
-    """The tokens that are counted."""
+    """Description of the counted tokens."""
 
     tokens: int
-    """Number of these tokens."""
+    """Number of the counted tokens."""
 
     of: int
     """The total of which `tokens` is a share."""
@@ -54,7 +54,7 @@ def compare_tokens(before: Status, after: Status) -> list[TokenRow]:
 
 
 def _count(roles: tuple[Role, ...], before: Status, after: Status) -> dict[str, int]:
-    """Return the growth of all gauges of these roles' processes, summed by gauge."""
+    """Return by how much each gauge grew, summed over the processes of these roles."""
     old = {(process.name, process.pid): process.gauges for process in before.processes}
     sums: dict[str, int] = {}
     for process in after.processes:

@@ -26,11 +26,11 @@ class EvaluationOptions(TypedDict, total=False):
     """The options of `spade eval`."""
 
     policy: str
-    """newest (the default), start, step:N or a digest."""
+    """The policy to measure: newest (the default), start, step:N or a digest."""
     against: str
     """A policy, or a run, to compare with by paired differences."""
     protocol: Literal["paper", "release", "short"]
-    """The rules of the suite."""
+    """Name of the rules by which the suite is played."""
     samples: int
     """Plays of each item."""
     items: int
@@ -96,7 +96,7 @@ class Command:
         if not self._files[0].closed:
             self.stop()
             self.printed, self._errors = map(_read_all, self._files)
-        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the signal came before its handler
+        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the command had no handler yet
             return None
         lines = self._errors[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
         return RunError("\n".join(lines).removeprefix("spade: ") or f"the command ended with exit code {code}")

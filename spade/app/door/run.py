@@ -32,7 +32,7 @@ _READING = Lock()  # a process may open a store once at a time
 
 
 class FigureTable(dict[str, list[Any]]):
-    """Columns of equal length by name, in the form that pandas and Arrow take. None means not measured."""
+    """Columns of equal length by name, in the form that pandas and Arrow take. None stands for an unmeasured figure."""
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the table as a data frame. Raises ConfigError if pandas is not installed."""
@@ -110,7 +110,7 @@ class OpenedRun:
 
     @property
     def metrics(self) -> FigureTable:
-        """Return the figures of each learner step (docs/metrics.md). Nested names read `skills/S/regret`."""
+        """Return the figures of each learner step (docs/metrics.md). Nested names look like `skills/S/regret`."""
         rows = [dict(_flatten(convert_to_named(row))) for row in self.journal.steps]
         names = dict.fromkeys(name for row in rows for name in row)
         return FigureTable({name: [row.get(name) for row in rows] for name in names})

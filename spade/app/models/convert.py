@@ -54,7 +54,7 @@ def _require_gguf(file: Path) -> None:
     with file.open("rb") as opened:
         if opened.read(4) != b"GGUF":
             raise RunError(
-                f"{file}: is not a GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub"
+                f"{file}: is not a GGUF file; give a GGUF file, a checkpoint folder, pip:PACKAGE or a name of the hub"
             )
 
 

@@ -17,7 +17,7 @@ class ModelNote(NamedTuple):
     name: str
     """Subject of the line, such as "context"."""
     text: str
-    """The facts, or the reason of a fault."""
+    """The facts, or the reason why this use of the model will not work."""
     fault: bool = False
     """True if this use of the model will not work."""
 
@@ -91,8 +91,8 @@ def _check_memory(parameters: int, dtype: str) -> ModelNote:
     serve = parameters * (4 if dtype == "float32" else 2)
     return ModelNote(
         "memory",
-        f"{serve / GIB:.1f} GiB of weights to serve; {16 * parameters / GIB:.1f} GiB of weights, gradients and AdamW's "
-        "means to train (`spade config check` estimates a whole run)",
+        f"serving takes {serve / GIB:.1f} GiB of weights; training takes {16 * parameters / GIB:.1f} GiB of weights, "
+        "gradients and AdamW's means (`spade config check` estimates a whole run)",
     )
 
 

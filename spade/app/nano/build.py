@@ -55,7 +55,7 @@ class Build(msgspec.Struct, frozen=True):
     """Steps of the warm start."""
 
     world: DomainName = "games"
-    """The world."""
+    """The domain of the world that the model learns."""
 
     @property
     def demonstrations(self) -> int:
@@ -81,7 +81,7 @@ def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") ->
 
 
 def make_texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
-    """Yield the texts for training the tokenizer: demonstrations and every title."""
+    """Yield the texts for training the tokenizer: a design request for each document, and demonstrations."""
     for document in corpus:
         yield world.profile.design("", document, [], None)[0].content
     for index in range(TOKENIZER_DEMONSTRATIONS):
@@ -124,18 +124,18 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.size)
     for step in follow(range(ECHO_STEPS), "copying"):
-        said = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
-        rows = [make_echo(tokenizer, ids) for ids in said]
+        sequences = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
+        rows = [make_echo(tokenizer, ids) for ids in sequences]
         loss = accumulate(model, [rows])
         descend(optimizers, min((step + 1) / (WARM_UP * ECHO_STEPS), 1.0))
     say(f"copying: loss {loss:.3f}")
 
 
 def make_echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
-    """Make the tokens of a conversation. The assistant repeats the user."""
+    """Return the tokens of a conversation in which the assistant repeats the user."""
     user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
-    heard = user + ids + end + assistant
-    return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
+    prompt = user + ids + end + assistant
+    return prompt + ids + end, [False] * len(prompt) + [True] * len(ids + end)
 
 
 def warm_start(
@@ -156,7 +156,7 @@ def warm_start(
 
 
 def descend(optimizers: Sequence[tuple[torch.optim.Optimizer, float]], share: float) -> None:
-    """Take one step at a share of the peak rates."""
+    """Take one optimiser step, with this share of the peak learning rates."""
     for optimizer, rate in optimizers:
         for group in optimizer.param_groups:
             group["lr"] = rate * share

@@ -40,7 +40,7 @@ class Play:
 
 
 class Checkpoint:
-    """A checkpoint folder in an engine of its own."""
+    """A checkpoint, loaded into a separate engine."""
 
     def __init__(self, world: World, folder: Path, seed: int) -> None:
         self.tokenizer = Tokenizer.load(folder)
@@ -51,7 +51,7 @@ class Checkpoint:
         self.requests = self.sampled = 0
 
     def designs(self, count: int, documents: Sequence[Document]) -> list[str]:
-        """Sample completions of design requests like those in the demonstrations."""
+        """Sample answers to design requests, which are drawn like the requests of demonstrations."""
         rng = random.Random(derive(b"", "nano report: designs", self.seed))
         requests = [design(self.world, rng, *choose(self.world, rng, documents), documents)[:1] for _ in range(count)]
         return self._answers(requests, DESIGN_TOKENS)
@@ -80,10 +80,10 @@ class Checkpoint:
                     chat_format = chat_formats[number]
                     move = chat_format.act(self.tokenizer.decode(answer, chat_format.marks))
                     take_turn(simulations[number], played[number], move)
-                    seen = played[number].pending
-                    if seen is not None:
-                        contexts[number] += answer + self.tokenizer.turn_ids(answer, chat_format.turn(seen, move))
-                    if seen is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
+                    pending = played[number].pending
+                    if pending is not None:
+                        contexts[number] += answer + self.tokenizer.turn_ids(answer, chat_format.turn(pending, move))
+                    if pending is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
                         del contexts[number]
         return [conversation.episode_return for conversation in played]
 

@@ -56,7 +56,7 @@ class Report(msgspec.Struct, frozen=True):
     """Share of the valid programs that no demonstration showed."""
 
     hints_right: Rate
-    """Share of hints that equal the world's hint."""
+    """Share of the model's hints that equal the hint of the world itself."""
 
     unhinted: Rate
     """Held-out win rate without hints."""
@@ -181,7 +181,7 @@ def measure_win_rates(
 def compute_means(
     names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[float]
 ) -> dict[str, tuple[float, float]]:
-    """Return the mean unhinted and hinted win rates of the environments of each name."""
+    """Return the mean unhinted and hinted win rate by name. `names` has the family or the level of each environment."""
     rates: dict[str, list[tuple[float, float]]] = {}
     for name, one, two in zip(names, unhinted, hinted, strict=True):
         rates.setdefault(name, []).append((one, two))

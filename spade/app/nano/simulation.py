@@ -25,7 +25,7 @@ class ToolSimulation:
 
     def __init__(self, source: str) -> None:
         program = load(source, MOST_TURNS, OBSERVATION_BYTES)
-        assert isinstance(program, ToolProgram), "our own text has the base class"
+        assert isinstance(program, ToolProgram), "a program of this world has the base class for tools"
         self._program = program
 
     @property

@@ -32,7 +32,7 @@ PIECES = "|".join(
         r"[\s\S]",
     )
 )
-"""The longest pieces that merges may form. A line common to all programs is one token. Digits and words stay
+"""The longest pieces into which BPE may merge bytes. A line common to all programs is one token. Digits and words stay
 separate."""
 
 TEMPLATE = (
@@ -95,7 +95,7 @@ class Form(NamedTuple):
     """Added tokens that are not special."""
 
     pieces: str
-    """The longest pieces that merges may form, as a regular expression."""
+    """A regular expression of the longest pieces into which BPE may merge bytes."""
 
 
 FORMS: Mapping[DomainName, Form] = {
@@ -146,15 +146,15 @@ def encode(tokenizer: Tokenizer, shown: ShownConversation) -> Row:
     [end] = tokenizer.end_ids
     ids: list[int] = []
     imitated: list[bool] = []
-    heard: list[ChatMessage] = []
-    said: list[int] = []
+    unread: list[ChatMessage] = []
+    answer: list[int] = []
     for message in shown.messages:
         if message.role != "assistant":
-            heard.append(message)
+            unread.append(message)
             continue
-        read = tokenizer.turn_ids(said, heard) if said else tokenizer.prompt_ids(heard, tools=shown.tools)
-        said = [*tokenizer.encode(message.content), end]
-        ids += read + said
-        imitated += [False] * len(read) + [True] * len(said)
-        heard = []
+        read = tokenizer.turn_ids(answer, unread) if answer else tokenizer.prompt_ids(unread, tools=shown.tools)
+        answer = [*tokenizer.encode(message.content), end]
+        ids += read + answer
+        imitated += [False] * len(read) + [True] * len(answer)
+        unread = []
     return ids, imitated

@@ -79,5 +79,5 @@ def _explain() -> Iterator[None]:
 
 
 def make_name(path: Iterable[str]) -> str:
-    """Return the name of a figure in the characters that MLflow allows. No part may look like a folder."""
+    """Return the name of a figure in the characters that MLflow allows. No part may be "." or ".."."""
     return "/".join(re.sub(r"[^\w\-. :]", "_", part).strip(".") or "_" for part in path)

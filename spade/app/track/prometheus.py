@@ -53,7 +53,7 @@ class PrometheusSink:
         records = CounterMetricFamily("spade_records", "Rows of metrics.jsonl", labels=("run", "kind"))
         for kind, count in self._records.items():
             records.add_metric((self._run, kind), count)
-        # Replaced as a whole, so that a scrape in another thread sees all old or all new figures.
+        # Replace the list as a whole, so that a scrape in another thread sees all old or all new figures.
         self._metrics = [*families.values(), records]
         return {}
 

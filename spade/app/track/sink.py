@@ -15,7 +15,7 @@ from spade.errors import ConfigError
 from spade.text import as_line
 
 PROJECT = "spade"
-"""The project or experiment of a tool to which runs belong, if the tool's own environment variable names no other."""
+"""Name of the project or experiment of runs in a tool, unless the tool's own environment variable names another."""
 
 Memory = dict[str, Count]
 """Facts that a sink needs to continue its data. They are saved with the position in the journal."""
@@ -36,7 +36,8 @@ class Sink(Protocol):
     def commit(self) -> Memory:
         """Keep the records taken so far, even if this process is killed now. Returns the sink's memory.
 
-        By default this does nothing: the tool has each record already, or the next tracker gives all records again.
+        By default this does nothing. That is enough if `write` has stored the record, or if the next tracker gives all
+        records again.
         """
         return {}
 
@@ -60,7 +61,7 @@ class SinkPlace(NamedTuple):
     """The memory of the last commit. Empty at the first start."""
 
     port: int
-    """The port at which a sink of `SERVING` serves."""
+    """The port of a sink that serves its data (`SERVING`). Other sinks ignore it."""
 
     @property
     def name(self) -> str:

@@ -34,7 +34,7 @@ class TrackerState(msgspec.Struct, frozen=True):
     """The state of a tracker after a commit, saved as `track/KIND.json` in the run directory."""
 
     position: Position = Position()
-    """The records that the sink has."""
+    """The position in the journal after the last record that the sink has committed."""
 
     memory: Memory = {}
     """The sink's memory."""
@@ -95,7 +95,7 @@ def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
     file.parent.mkdir(exist_ok=True)
     with hold_lock(
         file.with_suffix(".lock"),
-        lambda holder: f"{run.path}: has a tracker of {kind} already ({holder}); end that one first",
+        lambda holder: f"{run.path}: has a tracker of {kind} already ({holder}); end that tracker first",
     ):
         state = _read_state(run, kind)
         if not state.id:

@@ -17,19 +17,19 @@ class Relative(NamedTuple):
     """A line of the tree."""
 
     depth: int
-    """Its indentation."""
+    """Indentation of the line."""
 
     id: str
-    """Its id."""
+    """Id of the environment on this line."""
 
     name: str
-    """Its name, or "" if it belongs to another run."""
+    """Name of this environment, or "" if it belongs to another run."""
 
     says: str
-    """Its win rate in words, or its state."""
+    """Win rate of this environment in words, or its state."""
 
     link: str
-    """The address of its page. "" for the environment itself, and for an environment of another run."""
+    """Address of this environment's page. "" if the page is already open, or if it belongs to another run."""
 
 
 def make_family(

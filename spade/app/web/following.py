@@ -28,11 +28,11 @@ class FollowedRun:
         self.run, self.name = run, name
         self.config = run.config()
         self.samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
-        """The newest samples of its processes' phases. The run itself does not save phases."""
+        """The newest samples of the processes' phases, which the run itself does not save."""
         self.environments: dict[str, Environment] = {}
         """All environments, the oldest first."""
         self.digest = ""
-        """Digest of the newest weights. "" before the first."""
+        """Digest of the newest published weights. "" before the first publication."""
         self._first_job = ""  # the oldest job that may still bring an environment
         self._steps: dict[int, int] = {}
         self._reopened = False  # True if the store was opened anew, so that earlier reads no longer count
@@ -102,7 +102,7 @@ class FollowedRun:
     def _read_store(self) -> None:
         """Read the environments that are new or may have changed, and the new publications."""
         with self.reading() as store:
-            if self._reopened:  # it was compacted, or the folder holds another run now
+            if self._reopened:  # the store was compacted, or the folder holds another run now
                 self.environments, self._first_job, self._steps, self.digest = {}, "", {}, ""
                 self._reopened = False
             jobs = store.scan("jobs", Job, start=self._first_job)

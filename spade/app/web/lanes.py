@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     """The phases of all processes at one moment."""
 
     at: float
-    """The moment, s."""
+    """Time of the sample, in seconds since the epoch."""
 
     phases: dict[str, str]
     """The phase of each process."""
@@ -58,10 +58,10 @@ class Lane(NamedTuple):
     """The name of the process."""
 
     stretches: tuple[PhaseSpan, ...]
-    """The stretches in order."""
+    """The spans of its phases, in order of time."""
 
     says: str
-    """The shares of its phases in words, the largest first."""
+    """The share of each phase in the whole time, in words, the largest first."""
 
 
 def take_sample(at: float, status: Status) -> Sample:

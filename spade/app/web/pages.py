@@ -61,7 +61,10 @@ class Pages:
         }
 
     def render(self, path: str, query: str, number: int) -> PageAnswer:
-        """Return the answer to a path below the token. `number` counts the changes of the runs."""
+        """Return the answer to a request. `path` follows the token in the address.
+
+        `number` is the number of the present state of the runs.
+        """
         if path in ASSETS:
             file, kind = ASSETS[path]
             return PageAnswer(file.read_bytes(), kind)

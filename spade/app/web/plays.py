@@ -10,7 +10,8 @@ from spade.config import Config
 from spade.returns import is_won
 
 MOST_WALKED = 20_000
-"""A query searches all plays of one environment, or at most this many plays from the newest environment back."""
+"""A query for one environment searches all of its plays. Any other query searches at most this many plays, beginning
+with the newest environment."""
 LONGEST_ID = 100
 OUTCOMES = ("won", "not won", "void", "unfinished")
 ARMS = ("unhinted", "hinted")

@@ -148,7 +148,7 @@ class LivePage:
             return found
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
-        """Send the numbers of new states until the reader leaves. It may miss older numbers, but not the last."""
+        """Send the numbers of new states until the reader leaves. A slow reader may miss numbers, but not the last."""
         await _send_head(send, PageAnswer(b"", "text/event-stream"))
         async with self._read_numbers() as numbers, trio.open_nursery() as nursery:
             nursery.start_soon(_wait_until_gone, receive, nursery.cancel_scope)

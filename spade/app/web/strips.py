@@ -13,7 +13,7 @@ from spade.protocol import Trajectory
 MOST_TOKENS = 4_000
 LONGEST_READ = 6_000
 PROBABILITIES = (0.99, 0.9, 0.5, 0.1, 0.01)
-"""Bounds between the shades of tokens. A token of shade 0 is the most probable."""
+"""Probabilities at which the shade of a token changes. Tokens of shade 0 are the most probable."""
 HUES = 8
 """Number of colours for policy versions."""
 

@@ -26,7 +26,7 @@ class Column(NamedTuple):
     """The title."""
 
     value: Callable[[Row], float | str | None]
-    """Returns the value that sorts the rows. None comes last."""
+    """Returns the value of a row by which the table is sorted. Rows with None come last."""
 
     shown: Callable[[Row], str] | None = None
     """Returns the text of the cell. None shows the value itself."""
@@ -64,7 +64,7 @@ class ColumnHead(NamedTuple):
     """The title."""
 
     link: str
-    """The address of the table sorted by this column, the greatest first. If it is sorted so, the smallest first."""
+    """The address of the table in descending order of this column, or in ascending order if it is descending now."""
 
     order: str
     """The present order by this column: "ascending", "descending" or ""."""

@@ -143,9 +143,9 @@ def test_a_repository_with_files_is_replaced_only_with_update(hub, data_set, cor
         (TOKEN, "another/thing", "", "the token may not write there"),
         (TOKEN, "thing", "", "'thing' does not name a repository of the hub"),
         (TOKEN, f"{REPOSITORY}@{'0' * 40}", "", "does not name a repository of the hub"),
-        (TOKEN, REPOSITORY, "create", "the hub at 127.0.0.1 did not take it: "),
-        (TOKEN, REPOSITORY, "html", "the hub at 127.0.0.1 did not take it: "),
-        (TOKEN, REPOSITORY, "gone", "the hub at 127.0.0.1 did not take it: "),
+        (TOKEN, REPOSITORY, "create", "the hub at 127.0.0.1 did not accept it: "),
+        (TOKEN, REPOSITORY, "html", "the hub at 127.0.0.1 did not accept it: "),
+        (TOKEN, REPOSITORY, "gone", "the hub at 127.0.0.1 did not accept it: "),
     ],
 )
 def test_a_hub_that_does_not_take_it_is_one_line_and_stays_as_it_is(

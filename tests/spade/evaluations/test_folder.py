@@ -108,7 +108,7 @@ def test_damaged_rules_are_one_line(tmp_path, data):
 def test_rules_of_another_evaluation_in_the_folder_are_refused(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "protocol.toml").write_bytes(replace(RULES, seed=1).toml())
-    with pytest.raises(RunError, match=r"is of another evaluation"):
+    with pytest.raises(RunError, match=r"belongs to another evaluation"):
         evaluate(tmp_path)
 
 
@@ -117,12 +117,12 @@ def test_figures_are_not_shown_under_the_rules_of_another_evaluation(tmp_path):
     folder, other = evaluate(tmp_path), evaluate(tmp_path, replace(RULES, policy="ef" * 16))
     sound = (folder / "protocol.toml").read_bytes()
     (folder / "protocol.toml").write_bytes((other / "protocol.toml").read_bytes())
-    with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: .*of another evaluation"):
+    with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: .*to another evaluation"):
         find_evaluations(tmp_path)
     (folder / "protocol.toml").write_bytes(sound)
     assert len(find_evaluations(tmp_path)) == 2
     other.rename(other.with_name(f"{'0' * 16}-0"))
-    with pytest.raises(RunError, match=r"0-0/protocol.toml: .*of another evaluation"):
+    with pytest.raises(RunError, match=r"0-0/protocol.toml: .*to another evaluation"):
         find_evaluations(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_records_of_another_seed_are_refused_and_stay(tmp_path):
         pass
     copied = name_folder(tmp_path, other) / "records.jsonl"
     copied.write_bytes(file.read_bytes())
-    with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' is .*of another evaluation"):
+    with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' belongs to another evaluation"):
         evaluate(tmp_path, other)
     assert copied.read_bytes() == file.read_bytes()
     assert read_summary(name_folder(tmp_path, other)).played == 0

@@ -120,7 +120,7 @@ def test_a_damaged_line_in_the_middle_is_one_line_with_its_number(tmp_path, line
 def test_a_record_of_another_evaluation_is_one_line_with_its_number(tmp_path, foreign):
     file = tmp_path / "records.jsonl"
     file.write_bytes(LINES[0] + write_record(foreign))
-    with pytest.raises(RunError, match=r"line 2: sample . of .*of another evaluation") as caught:
+    with pytest.raises(RunError, match=r"line 2: sample . of .*to another evaluation") as caught:
         RecordFile(file, SCHEDULED)
     assert str(caught.value).isprintable()
 
