@@ -12,7 +12,7 @@ TOOL_ROWS = {  # decimals of each figure of programs with tools
     "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "similarity": 3,
     "diversity": 3,
 }  # fmt: skip
-PAPER = {  # the paper's figures of programs with tools, from the beginning of a run to the end
+PAPER = {  # the paper's figures of programs with tools: at the beginning → at the end of a run
     "lines": "247 → 226", "tools": "7.6 → 5.9", "instructions": "4.7", "conditions": "1.9 → 2.0",
     "guarded_share": "0.2",
 }  # fmt: skip

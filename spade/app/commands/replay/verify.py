@@ -79,7 +79,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             if folder.exists():
                 yield _tell(folder, error)
             if isinstance(error, PermissionError):
-                steps.append(step)  # it may be whole
+                steps.append(step)  # a checkpoint that we may not read may be whole
             continue
         steps.append(held)
         if held != step:
