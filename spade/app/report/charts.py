@@ -103,7 +103,7 @@ def _make_chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures])
 def _make_line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
     curves = [curve for curve in _make_curves(figure, arm, runs) if curve]
     mean = _compute_mean(figure, curves)
-    # the interval of two runs is 12.7 standard errors on each side: its band would hide all others
+    # With two runs, the interval is 12.7 standard errors on each side. Its band would hide all other curves.
     if len(curves) == 2:
         mean = tuple(Point(point.step, point.value) for point in mean)
     single = len(arm.members) > 1 and len(runs) <= MOST_FAINT

@@ -1,4 +1,4 @@
-"""Tables of the designs of a run: by part of its learner steps, and by skill, level and win rate. Pure."""
+"""Tables of the designs of a run: a column for each part of its steps, rows by skill, level or win rate. Pure."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 SHADES = 5
 """Number of shades of a cell with designs. A cell without designs has the shade 0."""
 NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
-"""Bounds of the win rate classes. The anchor pays for designs with 40 % to 60 %."""
+"""Bounds of the win rate classes. By default, the anchor of the designer's reward is 1 from 40 % to 60 %."""
 
 
 class Cell(NamedTuple):
@@ -88,7 +88,7 @@ def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) 
 def make_tables(found: Sequence[Design]) -> list[Table]:
     """Make a table for each way to group designs. Skip tables without rows, and tables that cover too few designs."""
     made = [_make_table(title, found, row_of, order) for title, row_of, order in _WAYS]
-    return [table for table, told in made if told]
+    return [table for table, worth_showing in made if worth_showing]
 
 
 def classify_hardness(environment: Environment) -> str:
@@ -140,8 +140,7 @@ def _make_table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """Make a table, and tell whether it is worth showing. Leaves out designs without a name, and rows after
-    MOST_ROWS."""
+    """Make a table, and tell whether it is worth showing. Leaves out designs without a row, and rows over MOST_ROWS."""
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)

@@ -16,7 +16,7 @@ _LARGEST_PLAIN = 1e9
 _LARGE, _MOST_DECIMALS = 1e5, 4  # labels get an exponent from this value on, or if they need more decimals
 _NEAR = 12  # letters closer than this are moved apart
 _SMALLEST = 1e-300  # smaller values are drawn as 0
-_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of an axis: for shares; otherwise as a part of the largest value
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # minimum span of an axis: of shares; of other values, relative to the largest
 
 
 class Line(NamedTuple):
@@ -130,7 +130,7 @@ class Scale(NamedTuple):
 
 
 def name_letter(place: int) -> str:
-    """Return the letter of a curve beside its colour: A, B, … Z, A2, …"""
+    """Return the letter that marks a curve: A, B, … Z, A2, …"""
     turn, number = divmod(place, 26)
     return chr(ord("A") + number) + (str(turn + 1) if turn else "")
 

@@ -46,10 +46,10 @@ class Figure(NamedTuple):
     """The greatest possible value."""
 
     share: bool = False
-    """True shows values in percent."""
+    """True if values are shares, shown in percent."""
 
     zero: bool = False
-    """True includes zero in the axis."""
+    """True if the axis has to include zero."""
 
 
 class Chapter(NamedTuple):
@@ -139,7 +139,7 @@ _CHAPTERS = (
             Figure(
                 "Return", "Unhinted, over the windows of the environments designed at a step.", _plot_returns, -1.0, 1.0
             ),
-            _plot_share("Learnable share", "learnable_share", "Share of last slots with a win rate of 20 % to 80 %."),
+            _plot_share("Learnable share", "learnable_share", "Of the last slots, with a win rate of 20 % to 80 %."),
             _plot_row("Designer reward", "designer_reward", "Mean over the last slots.", low=None),
         ),
     ),
@@ -171,7 +171,7 @@ _CHAPTERS = (
             _plot_row("Entropy", "entropy", "Of the policy, nats a token."),
             _plot_row("Gradient norm", "grad_norm", "Before clipping."),
             _plot_row("Mismatch", "mismatch", "Between the learner's and the engine's log-probabilities, nats."),
-            _plot_share("Effective samples", "effective_sample_share", "Share that the importance weights leave."),
+            _plot_share("Effective samples", "effective_sample_share", "Kish's effective sample size ÷ tokens."),
         ),
     ),
     Chapter(

@@ -66,7 +66,7 @@ class Rejections(NamedTuple):
 
 
 class SuiteRow(NamedTuple):
-    """A kept evaluation."""
+    """An evaluation that `spade eval` made of a run."""
 
     run: str
     """The run's name."""
