@@ -29,7 +29,7 @@ class ImportedPool(NamedTuple):
     """Programs of the pool."""
 
     rejections: RejectedPrograms
-    """The other programs, by stage."""
+    """The rejected programs, by stage."""
 
 
 def import_programs(source: str, out: Path, config: Config, say: Callable[[str], None]) -> ImportedPool:

@@ -1,4 +1,4 @@
-"""Read the tasks of a running OpenEnv server. Each becomes a program of a few lines, and the server plays it."""
+"""Read the tasks of a running OpenEnv server. Each task becomes a short program that leaves the play to the server."""
 
 import re
 from collections import Counter
@@ -41,12 +41,12 @@ class Fields(msgspec.Struct, frozen=True):
 
 
 class ServerSchemas(msgspec.Struct, frozen=True):
-    """The forms of a server's messages."""
+    """The schemas of a server's messages."""
 
     action: Fields
-    """An action."""
+    """The schema of an action."""
     observation: Fields
-    """An observation."""
+    """The schema of an observation."""
 
 
 class Split(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Run programs in this process. They have all of its rights, and nothing bounds their time and memory."""
+"""Run programs in this process, with all rights of the process. Nothing bounds their time and memory."""
 
 import decimal
 import random

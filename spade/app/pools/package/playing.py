@@ -74,6 +74,6 @@ class PackagedProgram:
 
 
 def open_program(name: str) -> PackagedProgram:
-    """Return a program, to be run as the package was exported: behind the sandbox, or bare."""
+    """Return a program, which runs as the package was exported: in the sandbox, or bare."""
     program: PackagedProgram = import_module(f".{SETTINGS['runner']}", __package__).make_program(name)
     return program
