@@ -1,4 +1,4 @@
-"""Pins one policy of a run or of a model for a measurement."""
+"""Pin one policy of a run or of a model for a measurement: keep its weights from deletion."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -159,7 +159,7 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """Pin a policy by the beginning of its digest: a policy that the run keeps, or that was pinned or measured here.
 
-    A measured policy may lack its weights. Then `folder` of the result is missing.
+    A measured policy may lack its weights. Then `folder` of the result is None.
     """
     from spade.disk import list_folder
     from spade.policy import manifest

@@ -21,7 +21,7 @@ def derive_pinned_settings(
 ) -> Config:
     """Derive the config of the processes from the run or recipe `base`, with its settings for sampling.
 
-    `others` are further settings. Raises ConfigError.
+    `others` are further settings. Raises ConfigError if a setting is invalid.
     """
     given = load(base)
     own = {

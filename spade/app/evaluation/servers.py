@@ -73,10 +73,10 @@ class ServerOptions(NamedTuple):
     def found(self, option: str) -> "ServerOptions":
         """Return the options with the model's name filled in.
 
-        Raises ConfigError, which names the `option`, if that fails.
+        Raises ConfigError if the URL is malformed or the server does not answer. The error names the `option`.
         """
-        told = self.url.isprintable() and len(self.url) <= _LONGEST
-        if not (told and self.url.startswith(("http://", "https://"))):
+        printable = self.url.isprintable() and len(self.url) <= _LONGEST
+        if not (printable and self.url.startswith(("http://", "https://"))):
             raise ConfigError(f"{option}: write http://HOST:PORT/v1 instead of {as_line(self.url, 200)!r}")
 
         async def ask() -> str:
@@ -120,7 +120,7 @@ async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
 
 
 def choose_address(host: str, port: int = 0) -> str:
-    """Return HOST:PORT, with a free port in place of 0. A gateway does not choose its port, so a restart keeps it."""
+    """Return HOST:PORT, with a free port in place of 0. So a restarted gateway keeps its address."""
     return f"{f'[{host}]' if ':' in host else host}:{port or _find_free_port(host)}"
 
 
