@@ -149,13 +149,13 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 def explain(status: Status) -> list[str]:
     """List lines about a stall and about faulty processes, then one line for each wait."""
     counts = status.counts
-    apart = (
+    faults = (
         [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
         if counts.quarantined
         else []
     )
     if counts.audit_findings:
-        apart.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
+        faults.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
     unplaced = [
         f"{process.name} waits for {process.detail}" for process in status.processes if process.state == "waiting"
     ]
@@ -169,7 +169,7 @@ def explain(status: Status) -> list[str]:
     return [
         *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,
-        *apart,
+        *faults,
         *unplaced,
         *ill,
         *describe_unforeseen(status),
