@@ -78,8 +78,8 @@ def collect_outcomes(result: RunResult) -> dict[str, float]:
     """Return the figures of a run that are compared. Unmeasured figures are left out.
 
     Figures by learner step are means over the last third of the run's steps. Designed levels are also averaged over the
-    first third. They count only programs that the world's own generator can write. RISE is the mean of the evaluations
-    in the second half of the last third minus the mean in its first half.
+    first third, and count only programs that nano's own generator can write. RISE is the mean of the evaluations in the
+    second half of the last third minus the mean in its first half.
     """
     third = result.steps * 2 / 3
     sixth = result.steps * 5 / 6

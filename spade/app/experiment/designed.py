@@ -29,7 +29,7 @@ class DesignedLevel(msgspec.Struct, frozen=True):
     """Part of the run, 0 to PARTS - 1."""
 
     level: Annotated[int, Meta(ge=0, le=1 << 10)]
-    """Level of the programs. 0 for programs that the world's own generator cannot write at any level."""
+    """Level of the programs. 0 for programs that nano's own generator cannot write at any level."""
 
     count: Annotated[int, Meta(ge=1, le=1 << 53)]
     """Number of programs."""

@@ -259,9 +259,9 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
             )
         ours = ours or result.origins
         for name in Origins.__struct_fields__:
-            here, there = getattr(ours, name), getattr(result.origins, name)
-            if here != there:
+            wanted, had = getattr(ours, name), getattr(result.origins, name)
+            if had != wanted:
                 raise RunError(
-                    f"{name_file(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so "
+                    f"{name_file(folder, piece)}: is of another {name} (digest {had[:8]}, not {wanted[:8]}), so "
                     "it is not comparable; move it away"
                 )
