@@ -80,7 +80,7 @@ class Origin(msgspec.Struct, frozen=True):
     digest: str
     """Digest of the policy's weights."""
     model: str
-    """`model.path` of the older run. If that run has an origin too: `model` of its origin."""
+    """`model.path` of the older run or, if that run has an origin too, `model` of that origin."""
     memory: int | None = None
     """Number of environments taken from the older run's memory. None if the memory was not asked for."""
 

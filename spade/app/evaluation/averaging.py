@@ -58,7 +58,7 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
 
 
 def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
-    """Return the evaluations of a folder by the requested protocol and seed."""
+    """Return the evaluations of a folder with the requested protocol and seed."""
     kept = [
         each
         for each in find_evaluations(where)

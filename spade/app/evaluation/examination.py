@@ -40,7 +40,7 @@ def derive_settings(
     context: int,
     others: Mapping[str, object],
 ) -> Config:
-    """Derive the config of the processes from the run or recipe `base`, with its settings for sampling and playing.
+    """Derive the config of the processes. `base`, a run or recipe, gives the settings for sampling and playing.
 
     `others` are further settings. Raises ConfigError if a setting is invalid.
     """
@@ -75,7 +75,7 @@ def measure(
 ) -> None:
     """Play and record the missing samples of `exams`, which all measure `policy`.
 
-    The processes have a run directory below `place`. It is deleted when all samples are recorded. Raises RunError if
+    The processes have a run directory below `place`, which is deleted when all samples are recorded. Raises RunError if
     the weights are gone, if a signal ended the work, or if a folder in `place` is a link.
     """
     refuse_linked_folders(place)

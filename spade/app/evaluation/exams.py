@@ -1,4 +1,4 @@
-"""Evaluations to be made, and their progress."""
+"""Evaluations to be made, and reports of their progress."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from actors.text.conversation import ChatFormat
 from spade.evaluations import EvaluationPlan, RecordFile, name_folder
 from spade.progress import is_displayed, show
 
-_MESSAGES = 8  # about the progress of one evaluation
+_MESSAGES = 8  # progress messages of one evaluation
 
 Say = Callable[[str], None]
 
@@ -22,7 +22,7 @@ class PlannedEvaluation(NamedTuple):
     """The records go to `root`/evaluations/…"""
 
     suite: Suite
-    """The suite."""
+    """The suite to play."""
 
     plan: EvaluationPlan
     """The rules, items and samples."""

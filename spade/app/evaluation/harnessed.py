@@ -49,7 +49,7 @@ class Voices(NamedTuple):
     """The models that a harness may ask."""
 
     agent: ServedPolicy
-    """The policy."""
+    """The measured policy."""
 
     user: ServedPolicy
     """The model that plays the users."""

@@ -98,7 +98,7 @@ class Subject(NamedTuple):
     """Results go below this folder."""
 
     run: RunDir | None
-    """The run. None for a model."""
+    """The run's directory, or None for a model."""
 
     model: str
     """The model with which the run began, or the model itself."""
@@ -190,7 +190,7 @@ def find_suites(names: str) -> list[Suite]:
 
 
 def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
-    """Parse `--data NAME=FILE`. Return the files by suite. Raises ConfigError if an option or its suite is wrong."""
+    """Parse `--data NAME=FILE`. Return the files by suite. Raises ConfigError for a malformed or unused option."""
     files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
@@ -277,7 +277,7 @@ def _plan_policy(
     others = _make_sampling_settings(asked)
     config = derive_settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
     exams = _make_exams(subject, policy, suites, asked, config, complain)
-    if exams and len(exams) < len(suites):  # the processes must not need the library of a suite that is not played
+    if exams and len(exams) < len(suites):  # plan again, without the libraries of unplayable suites
         playable = {exam.suite.name for exam in exams}
         kept = [each for each in suites if each.suite.name in playable]
         return _plan_policy(subject, policy, kept, asked, complain)

@@ -24,19 +24,19 @@ class ServerOptions(NamedTuple):
     """An OpenAI-compatible server."""
 
     url: str
-    """The root of its API."""
+    """Root URL of the server's API."""
 
     model: str
-    """Its model. "" means the only one."""
+    """Name of the model, or "" for the only model of the server."""
 
     key: str
-    """The file of its key. "" sends no key."""
+    """File with the key for the server, or "" to send no key."""
 
     @classmethod
     def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
         """Make a server from typed options. Returns None if all are empty. Raises ConfigError if a URL is needed."""
         if not url and (model or key):
-            raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
+            raise ConfigError(f"{option}: is missing, but a model or a key of that server is given")
         return cls(url, model, key) if url else None
 
     @property
@@ -93,7 +93,7 @@ class Servers(NamedTuple):
     """The servers of an evaluation."""
 
     policy: ServerOptions | None = None
-    """The server that samples in place of our engines."""
+    """The server that samples, or None if our engines sample."""
 
     tokens: bool = False
     """True if we send token ids to the server of `policy`. False if we send chats."""

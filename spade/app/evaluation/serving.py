@@ -53,14 +53,14 @@ class ServeOptions(NamedTuple):
     """The policy to pin."""
 
     config: str | None
-    """A config or recipe in place of the run's."""
+    """A recipe or TOML file that replaces the run's config, or None."""
 
     overrides: Sequence[str]
     """Settings as in `--set`."""
 
 
 def serve(asked: ServeOptions, say: Say) -> None:
-    """Serve until a signal, or until the live run ends. Raises SpadeError."""
+    """Serve until a signal, or until the live run ends. Raises SpadeError if a policy or a process fails."""
     if asked.live:
         _serve_live(asked, say)
         return

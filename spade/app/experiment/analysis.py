@@ -23,7 +23,7 @@ class Mean(NamedTuple):
     """
 
     value: float
-    """The mean."""
+    """The mean value."""
 
     low: float | None
     """The lower end of the interval, or None."""
@@ -52,20 +52,20 @@ class ArmSummary(NamedTuple):
     """Number of planned runs."""
 
     steps: Mean
-    """Learner steps."""
+    """Mean number of learner steps."""
 
     trajectories: Mean
-    """Agent trajectories that were trained on."""
+    """Mean number of agent trajectories that were trained on."""
 
     outcomes: dict[str, Mean]
-    """Outcomes by name."""
+    """Mean of each outcome, by name."""
 
 
 class PairSummary(NamedTuple):
     """The differences of two arms, first − second, paired by seed."""
 
     pair: tuple[str, str]
-    """The two arms."""
+    """The names of the two arms."""
 
     primary: bool
     """True for a primary comparison."""

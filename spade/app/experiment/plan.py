@@ -41,7 +41,7 @@ class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole grid."""
+    """An experiment: the grid of runs, and the comparisons of its arms."""
 
     steps: _Count
     """Learner steps of each run that is not matched with another."""

@@ -28,10 +28,10 @@ class ExperimentFolder(NamedTuple):
     """The plan."""
 
     folder: Path
-    """The folder of its runs, pools and logs."""
+    """The folder of the experiment's runs, pools and logs."""
 
     origins: Origins
-    """The held-out items and the first checkpoint of its runs, as digests."""
+    """Digests of the held-out items and of the first checkpoint of the experiment's runs."""
 
     def run(self, piece: Piece) -> RunDir:
         """Return the directory of a run."""
@@ -70,7 +70,7 @@ def collect_origins(experiment: Experiment) -> Origins:
 def hold_origins(folder: Path, origins: Origins) -> None:
     """Record the origins in the folder before its first run.
 
-    Raises RunError if earlier runs in the folder had other origins: a resumed run would mix two worlds or checkpoints.
+    Raises RunError if earlier runs in the folder had other origins, because a resumed run would mix both.
     """
     file = folder / "origins.json"
     try:

@@ -23,10 +23,10 @@ class ImportedPool(NamedTuple):
     """The outcome of an import."""
 
     programs: int
-    """Programs of the source."""
+    """Number of programs of the source."""
 
     admitted: int
-    """Programs of the pool."""
+    """Number of programs in the pool."""
 
     rejections: RejectedPrograms
     """The rejected programs, by stage."""

@@ -34,10 +34,10 @@ _T = TypeVar("_T")
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The part of a JSON schema that is read."""
+    """The part of a JSON schema that this module reads."""
 
     properties: dict[str, dict[str, Any]] = {}
-    """The schemas of the fields."""
+    """The JSON schemas of the fields, by name."""
 
 
 class ServerSchemas(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Split(msgspec.Struct, frozen=True):
     """A part of a server's tasks."""
 
     name: str
-    """Its name."""
+    """The name of the split."""
 
 
 class TaskList(msgspec.Struct, frozen=True):

@@ -26,7 +26,7 @@ _CARDS = jinja2.Environment(
 )  # fmt: skip  # the cards are Markdown, so HTML escaping would spoil them
 _CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML do not accept surrogate pairs
 _CURVES = "curves"
-"""The folder of the pictures."""
+"""The folder with the pictures of the curves, beside the card."""
 _LONGEST_VALUE = 200
 _UNFIT = re.compile(r"[^a-z0-9]+")
 

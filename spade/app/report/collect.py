@@ -43,10 +43,10 @@ class SavedRun(msgspec.Struct, frozen=True):
     """The live or last status. None if it cannot be read."""
 
     rows: JournalRows
-    """Rows of the journal."""
+    """Rows of the run's journal, `metrics.jsonl`."""
 
     designs: DesignRecords
-    """The designs, their sources and their plays."""
+    """Environments and rejected programs of the run, with sources and plays of the shown environments."""
 
     evaluations: tuple[KeptEvaluation, ...]
     """Evaluations by `spade eval`."""
@@ -65,7 +65,7 @@ class NamedRun(NamedTuple):
     """A run that was named on the command line."""
 
     run: RunDir
-    """The run."""
+    """The run's directory."""
 
     name: str
     """The run's name on the page."""
@@ -89,9 +89,10 @@ def find_runs(words: Sequence[str], most: int) -> list[NamedRun]:
 
 
 def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SavedRun:
-    """Read a run. `status` is the run's status, or the reason why it cannot be read. `most` bounds the environments.
+    """Read a run. `status` is the run's status, or the reason why it cannot be read.
 
-    `verdict` is a sentence that judges the run. Raises RunError if no run was ever started there.
+    `verdict` is a sentence that judges the run. `most` is the largest number of environments with program and plays.
+    Raises RunError if no run was ever started there.
     """
     run.require()
     notes = [status] if isinstance(status, str) else []

@@ -22,7 +22,7 @@ NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
 
 
 class Cell(NamedTuple):
-    """Environments of a row in one part of the run."""
+    """A table cell: the environments of one row that were designed in one part of the run."""
 
     designs: int
     """Number of environments."""
@@ -31,7 +31,7 @@ class Cell(NamedTuple):
     """Mean unhinted win rate. None if it was never measured."""
 
     shade: int
-    """Shade of the cell, by the number of environments."""
+    """Shade of the cell, 0 to SHADES. A larger number of environments gives a larger shade."""
 
 
 class TableRow(NamedTuple):
@@ -48,7 +48,7 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Designs by row and part."""
+    """A table of designs. Each column is a part of the run."""
 
     title: str
     """The table's title."""
@@ -57,7 +57,7 @@ class Table(NamedTuple):
     """The learner steps of each column."""
 
     rows: tuple[TableRow, ...]
-    """The rows shown."""
+    """The rows that are shown, at most MOST_ROWS."""
 
     left_out: int
     """Number of rows that are not shown."""
@@ -67,7 +67,7 @@ class Design(NamedTuple):
     """An environment and the learner step of the policy that designed it."""
 
     step: int
-    """The learner step."""
+    """The learner step, see `pair_designs`."""
 
     environment: Environment
     """The environment."""
@@ -105,7 +105,7 @@ def _name_level(environment: Environment) -> str:
 
 
 def _find_last_word(environment: Environment) -> str:
-    """Return the last word of a program's name, without `Env`. Programs of nano have their family there."""
+    """Return the last word of a program's name, without `Env`. In nano's programs it is the family."""
     words = _WORDS.findall(environment.name[:LONGEST_NAME].removesuffix("Env"))
     return words[-1] if words and not environment.program else ""
 
@@ -140,7 +140,10 @@ def _make_table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """Make a table, and tell whether it is worth showing. Leaves out designs without a row, and rows over MOST_ROWS."""
+    """Make a table, and tell whether it is worth showing.
+
+    Leaves out rows over MOST_ROWS, and designs for which `row_of` returns "".
+    """
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)

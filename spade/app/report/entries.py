@@ -25,33 +25,33 @@ class RelatedEnvironment(NamedTuple):
     """A parent or a child of an environment."""
 
     id: str
-    """Its id."""
+    """Id of the parent or child."""
 
     link: str
-    """The address of its description, or "" without a description."""
+    """The link to its entry on the page, or "" if it has no entry."""
 
 
 class PlayColumn(NamedTuple):
-    """One play."""
+    """One of two plays that stand side by side."""
 
     arm: str
-    """Its arm."""
+    """The arm of the play, in words."""
 
     outcome: str
-    """Its outcome in words."""
+    """The outcome of the play, in words."""
 
     parts: Sequence[Part] | None
-    """Its transcript. None if its tokens were not kept."""
+    """The transcript of the play, or None if its tokens were not kept."""
 
 
 class Returns(NamedTuple):
     """The finished plays of an arm, grouped by return."""
 
     arm: str
-    """The arm."""
+    """The arm, in words."""
 
     mean: str
-    """The mean return."""
+    """Mean return of these plays, as text."""
 
     levels: tuple[tuple[str, int, int], ...]
     """For each return: its value, its number of plays, and this number in percent of the largest in any arm."""
@@ -61,16 +61,16 @@ class GalleryEntry(NamedTuple):
     """An environment as the page shows it."""
 
     anchor: str
-    """Its anchor on the page."""
+    """The anchor of this entry on the page."""
 
     run: str
-    """The name of its run."""
+    """The name of the environment's run."""
 
     id: str
-    """Its id."""
+    """The environment's id."""
 
     name: str
-    """Its name."""
+    """The environment's name."""
 
     why: str
     """The reasons why the page shows it."""
@@ -97,13 +97,13 @@ class GalleryEntry(NamedTuple):
     """Returns of the finished plays, by arm."""
 
     parents: tuple[RelatedEnvironment, ...]
-    """The environments that it varies."""
+    """The environments that this one varies."""
 
     more_parents: int
     """Number of parents that are not listed."""
 
     children: tuple[RelatedEnvironment, ...]
-    """The environments that vary it."""
+    """The environments that vary this one."""
 
     more_children: int
     """Number of children that are not listed."""

@@ -21,7 +21,7 @@ class RunFigures(NamedTuple):
     """The rows and the environments of one run, to draw."""
 
     rows: JournalRows
-    """Rows of the journal."""
+    """Rows of the run's journal."""
 
     designs: Sequence[Design] = ()
     """The environments with their learner steps."""
@@ -37,13 +37,13 @@ class Figure(NamedTuple):
     """The chart's explanation."""
 
     curve: Callable[[RunFigures], Curve]
-    """Makes the curve of a run."""
+    """Returns the curve of this figure in a run."""
 
     low: float | None = 0.0
-    """The least possible value."""
+    """The least possible value, or None if there is no bound."""
 
     high: float | None = None
-    """The greatest possible value."""
+    """The greatest possible value, or None if there is no bound."""
 
     share: bool = False
     """True if values are shares, shown in percent."""
@@ -96,7 +96,7 @@ def _read_points(
 
 
 def _plot_held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
-    """Make a figure of the held-out win rate for each suite, since win rates on different suites are not comparable."""
+    """Make a figure of the held-out win rate for each suite. Win rates on different suites are not comparable."""
     suites = sorted({row.suite for run in runs for row in run.rows.evaluations})[:MOST_PARTS]
     return tuple(_plot_held_out(suite) for suite in suites or [""])
 

@@ -1,4 +1,4 @@
-"""The choice of environments and plays that a page shows of a run. Pure."""
+"""Choose the environments and plays of a run that a page shows. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

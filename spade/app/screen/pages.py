@@ -1,4 +1,4 @@
-"""The other pages of the live view: its keys, and the newest environment with its last play."""
+"""The pages that a key opens in the live view: the list of keys, and the newest environment with its last play."""
 
 import textwrap
 from functools import cache

@@ -29,7 +29,7 @@ class ReachedRun(NamedTuple):
     """The directory or address, as shown to people."""
 
     config: Config
-    """The run's config with this host's keys. Defaults if only an address was given."""
+    """The run's config with this host's keys. The default config if only an address was given."""
 
     run: RunDir | None = None
     """The run's directory. None if only an address was given."""

@@ -1,4 +1,4 @@
-"""Plays of programs with tools, as people see them: tools, results of calls, and changes of the state."""
+"""Print plays of programs with tools: the tools, the calls with their results, and the changes of the state."""
 
 from collections.abc import Sequence
 

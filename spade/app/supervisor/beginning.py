@@ -61,7 +61,7 @@ def _start_model(run: RunDir) -> str:
 def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
     """Bring policy and memory into the new run. If the run exists, check that it began from the same run.
 
-    The other run is only read. Raises RunError or ConfigError if its policy or memory is missing or does not fit.
+    The other run is only read. Raises RunError or ConfigError if the policy or the memory is missing or does not fit.
     """
     if run.exists:
         _check_resumed(run, source)
@@ -148,9 +148,9 @@ def _check_same_model(path: str, policy: Path) -> None:
 
 
 def check_start(run: RunDir) -> None:
-    """Check every byte of the policy that a run began with, if the learner will load it. Raises RunError.
+    """Check every byte of the policy that a run began with, if the learner will load it.
 
-    A learner with a checkpoint loads the checkpoint instead.
+    A learner with a checkpoint loads the checkpoint instead. Raises RunError if the policy is missing or damaged.
     """
     from learner.checkpoint import list_kept
     from spade.policy import manifest

@@ -41,7 +41,7 @@ class Demonstrations:
         self._documents = load_grounds(config).documents
         self._end = self._tokenizer.turn_ids((), [ExampleMessage("user", "")])[0]
         self.designs = self.hints = 0
-        """Rows of each kind."""
+        """Number of designs and number of hints among the rows so far."""
 
         self.left_out: Counter[str] = Counter()
         """Number of programs and answers that were left out, by reason."""

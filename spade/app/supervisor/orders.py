@@ -64,7 +64,7 @@ async def scale(at: ReachedRun, counts: dict[Role, int], on: str | None) -> str:
                 return False  # the replay service restarted and has not received a report yet
             if not wanted(status):
                 failed = [f"{each.name}: {each.detail}" for each in list_kept(status, name) if each.state == "failed"]
-                raise RunError("; ".join(failed) or f"{name}: another order came in between")
+                raise RunError("; ".join(failed) or f"{name}: another order changed the counts meanwhile")
             up = [each.role for each in list_kept(status, name) if each.state not in ("draining", "stopped", "failed")]
             ready = [each.role for each in list_kept(status, name) if each.state == "ready"]
             return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
@@ -129,7 +129,7 @@ async def _wait_until(client: Client, met: Callable[[Status], bool], patience_s:
         return
     all_ = list_kept(await ask_status(client), supervisor)
     waiting = "".join(f"{each.name} waits for {each.detail}; " for each in all_ if each.state == "waiting")
-    raise RunError(f"not all are ready yet; {waiting}`spade actors ls` shows the state")
+    raise RunError(f"not all actors are ready yet; {waiting}`spade actors ls` shows the state")
 
 
 async def _look(client: Client, met: Callable[[Status], bool]) -> Status:

@@ -60,7 +60,8 @@ async def _wait_until_left(at: ReachedRun, client: Client) -> None:
 async def _end(at: ReachedRun, trouble: BusError | None) -> None:
     """Wait until nothing holds the run. Signal the holders on this host, because the order may not have reached them.
 
-    `trouble` is the error of the order. With it, raises RunError for a holder on another host, which no signal reaches.
+    `trouble` is the error of the order, or None. After an error, raises RunError for a holder on another host, which no
+    signal reaches.
     """
     signalled: set[Holder] = set()
     while at.run is not None and (holders := set(at.holders().values())):

@@ -56,12 +56,12 @@ async def keep_up(
     the limit that ended the run, in words, or "" if a signal came first. If the run is already at its end, only the
     replay service starts. The end of `body` also ends the command.
 
-    * actor: makes an actor's orders from its role and 0-based index; None if this command keeps no actors
+    * actor: makes an actor's launch from its role and 0-based index; None if this command keeps no actors
     * address: the replay service's address; None for the run's own
     * corpus: digest of the designers' documents; a run with other documents refuses this command
-    * body: runs meanwhile, with the connection to the replay service
-    * lasting: True keeps the processes up after the end of the run
-    * lives: where the processes run
+    * body: runs while the processes are up, with the connection to the replay service
+    * lasting: True to keep the processes up after the end of the run
+    * lives: starts each process, here or on a machine of a cluster
     """
     finished = ""
     name = f"supervisor-{make_command_tag(config.bus)}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spade.config import Config
 
 CLOCK_S = 2.0  # largest tolerated clock error; beyond it, logs of several machines do not line up
-ANSWER_S = 120.0  # a machine may have to start Python, and to load torch from a network file system
+ANSWER_S = 120.0  # deadline for a machine, which may have to load torch from a network file system
 
 
 class MachineReport(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class MachineReport(msgspec.Struct, frozen=True):
     protocol: int
     """Version of spade's message protocol."""
     gpus: int
-    """GPUs that torch sees, 0 if Ray promised no GPU."""
+    """Number of GPUs that torch sees, or 0 if Ray knows of no GPU here."""
     sees_run: bool | None
     """True if the machine sees the run's own directory, None if no run was named."""
     tier: str
@@ -62,7 +62,7 @@ def look(gpus: int, run: str, record: bytes) -> MachineReport:
 
 
 async def _find_tier() -> tuple[str, str]:
-    """Return the strongest sandbox tier that works and "", or "" and the reason why all tiers fail."""
+    """Return the strongest sandbox tier that works, and "". If all tiers fail, return "" and the reason."""
     from actors.sandbox import open_sandbox
     from actors.sandbox.tiers import LADDER
     from spade.config import load

@@ -54,7 +54,7 @@ def play(
 
 
 def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
-    """Return source, hint and action form of an environment. A file has no hint (""). A form may be None, unknown."""
+    """Return source, hint ("" if it has none) and action form (None if unknown) of an environment."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")

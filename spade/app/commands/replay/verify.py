@@ -22,7 +22,7 @@ SHOWN = 100  # problems that are printed
 def verify(run: RunArgument, json: Json = False) -> None:
     """Check every invariant and every digest of a run.
 
-    Lists the faults. Exit code 1 if there is any.
+    Lists the faults. Exit code 1 if there is a fault.
     """
     from replay.inspect.contents import StoreContents, read_contents
     from replay.inspect.verify import find_problems

@@ -49,7 +49,7 @@ class BareProgram(PackagedProgram):
 
     @contextmanager
     def _own_states(self) -> Iterator[None]:
-        """Give the program its own states. Raises RuntimeError if the program fails."""
+        """Run the block with the program's own global states. Raises RuntimeError if the program fails."""
         before = _get_states()
         _set_states(*self._states)
         try:

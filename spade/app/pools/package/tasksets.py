@@ -25,7 +25,7 @@ class ProgramData(vf.TaskData):  # type: ignore[misc]
     hint: str
     """The program's hint, or "". The model does not see it."""
     lineage: dict[str, Any]
-    """The origin of the program."""
+    """The run, environment and policy that the program comes from."""
 
 
 class ProgramTask(vf.Task[ProgramData]):  # type: ignore[misc]
@@ -50,9 +50,9 @@ class ProgramsConfig(vf.TasksetConfig):  # type: ignore[misc]
     """The instances to play."""
 
     instances: int = 8
-    """Instances of each program."""
+    """Number of instances of each program."""
     seed: int = 0
-    """The seed of the first instance. The others follow it."""
+    """The seed of the first instance. The next instances have the next seeds."""
 
 
 class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[misc]
