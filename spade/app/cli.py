@@ -160,7 +160,7 @@ def _take_options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options before the command's name."""
+    """Declare the options that may stand before the command's name."""
 
 
 _SUMMARY = "Self-play for language models: one policy designs executable environments and learns to play them."
@@ -181,7 +181,8 @@ class ExitCode(IntEnum):
 
 def main() -> None:
     """Run the `spade` command, and exit with its ExitCode."""
-    # Imported objects stay, so collect rarely: by default the garbage collector takes a fifth of a command's time.
+    # Imported modules stay in memory, so the garbage collector need not look at them often. With its default
+    # threshold it takes a fifth of a command's time.
     gc.set_threshold(50_000)
     try:
         _run()
@@ -201,7 +202,7 @@ def _run() -> None:
         try:
             app(prog_name="spade")  # scripts for shell completion contain this name, also under `python -m spade`
         finally:
-            sys.stdout.flush()  # flush here, so that a failed write is an ordinary error
+            sys.stdout.flush()  # flush here, so that a failed write is reported below like other errors
     except* BrokenPipeError:  # the reader closed the pipe
         logs.forget_unwritten()
         sys.exit(ExitCode.FAILED)

@@ -21,11 +21,11 @@ class _Errors(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Open all standard streams, a closed one on /dev/null. Each escapes text that it cannot encode or decode."""
+    """Make all standard streams usable. Opens closed ones on /dev/null, and escapes text that cannot be encoded."""
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # the stream is closed: the next file to be opened would get its number
+        except OSError:  # the stream is closed, and the next opened file would get its number
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")

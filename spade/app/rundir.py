@@ -65,22 +65,22 @@ class RunRecord(msgspec.Struct, frozen=True):
     replay: str
     """Address of the replay service."""
     corpus: str = ""
-    """Digest of the documents, or "" if no command of this run has read them yet."""
+    """Digest of the corpus, or "" if no command of this run has read it yet."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The older run that a run began from, saved as `origin.json`."""
+    """The older run that supplied the first policy of a run, saved as `origin.json`."""
 
     path: str
     """Directory of the older run."""
     run: str
     """Id of the older run."""
     step: int
-    """Learner step of the older run's policy."""
+    """Learner step after which the older run had this policy."""
     digest: str
     """Digest of the policy's weights."""
     model: str
-    """Initial checkpoint of the oldest run, if the older run began from another run in its turn."""
+    """`model.path` of the older run or, if that run has an origin too, `model` of that origin."""
     memory: int | None = None
     """Number of environments taken from the older run's memory. None if the memory was not asked for."""
 
@@ -138,9 +138,9 @@ class RunDir:
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
-            near = suggest_runs(self.path)
+            suggestion = suggest_runs(self.path)
             raise RunError(
-                f"{self.path}: no run here (no config.toml); {near}`spade up --run {quote(self.path)}` starts one"
+                f"{self.path}: no run here (no config.toml); {suggestion}`spade up --run {quote(self.path)}` starts one"
             )
         return self
 
@@ -169,7 +169,7 @@ class RunDir:
         return settled
 
     def reopen(self, config: Config) -> None:
-        """Save the config. Keep the replay service's address, which another command saved. Raises as `_check_same`."""
+        """Save the config. Keep the replay service's address, which another command saved. See `_check_same`."""
         self._check_same(config)
         replace(self.config_path, dump(config).encode(), durable=True)
 
@@ -260,9 +260,10 @@ class RunDir:
 
     @property
     def replay_address(self) -> str:
-        """Return the address of this run's replay service, as the command that started it wrote it into `run.json`.
+        """Return the address of this run's replay service.
 
-        The address is not computed again, since it depends on the temporary directory of that command.
+        Prefers the address in `run.json`, because a socket may be in the temporary directory of the command that
+        started the service.
         """
         return self._read_recorded_address() or self.config().bus.bind or self.socket("replay")
 
@@ -283,8 +284,8 @@ class RunDir:
     def lock(self, *parts: str) -> Iterator[None]:
         """Lock parts of the run ("replay", "learner") for this process.
 
-        The last process that has a part deletes the folder of the sockets, if it is in a temporary directory. Raises
-        RunError if another process has a part, or as `refuse_links` does.
+        The last process that releases a part deletes the sockets in a temporary directory. Raises RunError if another
+        process holds one of `parts`, or as `refuse_links` does.
         """
         make_private(self.path)
         self.refuse_links()
@@ -336,7 +337,7 @@ class RunDir:
         with suppress(ProcessLookupError):
             process = os.pidfd_open(holder.pid)
             try:
-                # If the process still holds the lock, the descriptor refers to this process and not to a later one.
+                # If the holder still holds its lock, the descriptor refers to the holder and not to a later process.
                 if holder in self.holders().values():
                     signal.pidfd_send_signal(process, number)
             finally:
@@ -367,15 +368,15 @@ def suggest_runs(path: Path | str) -> str:
     Searches the path itself, its parent, the parent's folder `runs`, and `runs` of the working directory.
     """
     try:
-        here, asked = Path.cwd(), Path(os.path.abspath(path))
+        cwd, asked = Path.cwd(), Path(os.path.abspath(path))
     except OSError:  # the working directory was deleted
         return ""
     inside = dict.fromkeys(_find_runs(asked), 1.0)
-    around = (asked.parent, asked.parent / _RUNS, here / _RUNS)
+    around = (asked.parent, asked.parent / _RUNS, cwd / _RUNS)
     alike = {run: _compute_likeness(asked.name, run.name) for folder in around for run in _find_runs(folder)}
-    near = {run: score for run, score in alike.items() if score >= _LEAST_ALIKE and run != asked}
-    best = sorted({**near, **inside}.items(), key=lambda each: (-each[1], str(each[0])))[:_MOST_NEAR]
-    return f"did you mean {' or '.join(_find_shortest(run, here) for run, _ in best)}? " if best else ""
+    similar = {run: score for run, score in alike.items() if score >= _LEAST_ALIKE and run != asked}
+    best = sorted({**similar, **inside}.items(), key=lambda each: (-each[1], str(each[0])))[:_MOST_NEAR]
+    return f"did you mean {' or '.join(_shorten_path(run, cwd) for run, _ in best)}? " if best else ""
 
 
 def _find_runs(folder: Path) -> Iterator[Path]:
@@ -390,6 +391,6 @@ def _compute_likeness(asked: str, name: str) -> float:
     return SequenceMatcher(None, asked.casefold()[:200], name.casefold()[:200]).ratio()
 
 
-def _find_shortest(run: Path, here: Path) -> str:
-    """Return the shortest way to write a run's path in the folder `here`."""
-    return str(run.relative_to(here)) if run.is_relative_to(here) else str(run)
+def _shorten_path(run: Path, cwd: Path) -> str:
+    """Return the path of a run. It is relative if the run is inside `cwd`."""
+    return str(run.relative_to(cwd)) if run.is_relative_to(cwd) else str(run)

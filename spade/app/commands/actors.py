@@ -16,14 +16,14 @@ def scale(
     ],
     on: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The supervisor, if several keep actors (`spade actors ls` lists them)."),
+        typer.Option(metavar="NAME", help="The supervisor of these actors, if there are several (`spade actors ls`)."),
     ] = None,
     keys: Keys = None,
 ) -> None:
     """Set how many actors of a role run.
 
     The count lasts until the `up` command ends. A resumed run uses the config's counts. Once you set the number of
-    agents or engines, it no longer follows the load. The counts of other roles stay.
+    agents or engines, that number no longer follows the load. The counts of other roles stay.
     """
     import trio
 

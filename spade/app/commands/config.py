@@ -106,7 +106,7 @@ def _load(name: str, overrides: tuple[str, ...] = ()) -> "Config":
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A recipe, a TOML file or a run directory.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The config to compare A with.")],
     json: Json = False,
 ) -> None:
     """Print the settings that differ, each with its values in A and B."""
@@ -138,7 +138,7 @@ def check(
     """Check a config and the files it names.
 
     Prints every fault that would stop a process at its start: in the corpus, evaluation programs, keys, a checkpoint
-    folder, the room for a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
+    folder, the tokens left for a design prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
 
     Ends with an estimate of the memory that engines and learner take, if the model is on this machine.
     """
@@ -148,8 +148,8 @@ def check(
         print_json({"checked": checked, "memory": [*memory]})
         return
     say(checked)
-    for told in memory:
-        say(told)
+    for line in memory:
+        say(line)
 
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
@@ -287,7 +287,7 @@ def _check_endpoint(config: "Config") -> str:
 
 
 def _check_model(config: "Config") -> str:
-    """Check a checkpoint folder: its files and thought tokens and, if the run designs, the room for a design prompt.
+    """Check a checkpoint folder: its files, its thought tokens, and whether a design prompt fits if the run designs.
 
     A hub name is not looked up.
     """

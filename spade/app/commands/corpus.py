@@ -69,8 +69,8 @@ def push(
 ) -> None:
     """Publish a corpus with a card as a data set on the Hugging Face hub.
 
-    A new repository is private without --public. Every document is read first. A spec with `dataset = "REPO"` reads
-    the repository.
+    A new repository is private without --public. Reads every document before anything is published. A spec with
+    `dataset = "REPO"` takes documents from the repository.
     """
     from tempfile import TemporaryDirectory
 
@@ -83,10 +83,10 @@ def push(
         raise ConfigError(f"{corpus}: is not a JSON Lines file; `spade corpus build` makes one from other documents")
     with TemporaryDirectory(prefix="spade-corpus-") as place:
         write_corpus(Path(place), corpus, licence)
-        told = push_folder(
+        address = push_folder(
             Path(place), repository, "dataset", public=public, update=update, summary=f"Corpus {corpus.stem}"
         )
-    say(f"{told}: {_summarise_corpus(str(corpus))}")
+    say(f"{address}: {_summarise_corpus(str(corpus))}")
 
 
 def _summarise_corpus(corpus: str) -> str:

@@ -47,7 +47,7 @@ def run(
         int | None, typer.Option(min=1, max=10_000, help="Plays of each item [default: the protocol's].")
     ] = None,
     items: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="Number of items, from the first; needs --protocol short.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Play only the first N items; needs --protocol short.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all sampling.")] = 0,
     data: Annotated[
@@ -62,10 +62,10 @@ def run(
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
     key: Annotated[str, typer.Option(metavar="FILE", help="File with the key for the server.")] = "",
     user_url: Annotated[
-        str, typer.Option(metavar="URL|self", help="The server that plays the users of tau2 and acebench.")
+        str, typer.Option(metavar="URL|self", help="The server of the model that plays the users of tau2 and acebench.")
     ] = "",
-    user_model: Annotated[str, typer.Option(metavar="NAME", help="The model of that server, if it has several.")] = "",
-    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key for that server.")] = "",
+    user_model: Annotated[str, typer.Option(metavar="NAME", help="The users' model, if that server has several.")] = "",
+    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key for the users' server.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -170,7 +170,7 @@ def average(
     ],
     suite: Annotated[
         str,
-        typer.Option(metavar="games|tools|NAME[,NAME…]", help="The suites of one of the paper's tables, or others."),
+        typer.Option(metavar="games|tools|NAME[,NAME…]", help="The suites of a table of the paper, or named suites."),
     ],
     policy: Annotated[
         str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy [default: the only measured one].")
@@ -208,7 +208,6 @@ def _find_folder(where: Path) -> Path:
 
 
 def _tell_json(where: Path, kept: "Sequence[KeptEvaluation]", own: "Sequence[EvaluationRow]") -> None:
-    """Print evaluations as JSON. `in_run` has the figures of an evaluation by the run's own evaluator, otherwise
-    None."""
+    """Print evaluations as JSON. `own` are those of the run's own evaluator, with their figures in `in_run`."""
     others = [{**each._asdict(), "folder": str(each.folder), "in_run": None} for each in kept]
     print_json([*others, *({"folder": str(where), "rules": None, "summary": None, "in_run": each} for each in own)])

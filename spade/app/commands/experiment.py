@@ -59,10 +59,10 @@ def run(
     with hold_lock(folder / ".lock", lambda other: f"{folder}: another command makes these runs ({other})"):
         found = read_results(kept, experiment)
         if list_missing(experiment, found):
-            here = collect_origins(experiment)
-            refuse_others(kept, found, here)
-            hold_origins(folder, here)
-            whole = trio.run(Grid(ExperimentFolder(experiment, folder, here), found, kept, say).work, at_once)
+            origins = collect_origins(experiment)
+            refuse_others(kept, found, origins)
+            hold_origins(folder, origins)
+            whole = trio.run(Grid(ExperimentFolder(experiment, folder, origins), found, kept, say).work, at_once)
     _tell(file.stem, experiment, kept, folder / "experiment.html")
     if not whole:
         raise typer.Exit(1)

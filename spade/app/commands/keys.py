@@ -33,7 +33,7 @@ def new(
         if path == folder:
             say(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
         else:
-            say(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys= names it there")
+            say(f"{path}: move this folder to {path.name} and delete it here; --set bus.keys=DIR uses it there")
     if not made:
         say(f"{folder}: has its keys already; name hosts to make keys for them")
 

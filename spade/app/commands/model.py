@@ -100,12 +100,12 @@ def push(
     with TemporaryDirectory(prefix="spade-model-") as place:
         folder = Path(place) / "model"
         _copy(policy, folder)
-        seen = collect(found, as_line(found.path.name, 80), trio.run(try_read_status, found), "", most=0)
-        write_model_card(folder, seen, found, policy.step, compute_sound_digest(policy), licence)
-        told = push_folder(
+        facts = collect(found, as_line(found.path.name, 80), trio.run(try_read_status, found), "", most=0)
+        write_model_card(folder, facts, found, policy.step, compute_sound_digest(policy), licence)
+        address = push_folder(
             folder, repository, "model", public=public, update=update, summary=f"The policy after step {policy.step}"
         )
-    say(f"{told}: the newest policy of {found.path}, after step {policy.step}")
+    say(f"{address}: the newest policy of {found.path}, after step {policy.step}")
 
 
 def export_best(
@@ -164,7 +164,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
 
 
 def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":
-    """Return the folder and figures of the policy with the best evaluation. Raises RunError if none has finished."""
+    """Return the folder and figures of the policy with the best evaluation. Raises RunError if there is none yet."""
     from spade.policy.best import FOLDER, find
 
     kept = find(run.path / FOLDER)

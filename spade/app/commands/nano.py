@@ -13,16 +13,14 @@ def build(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Minutes of the warm start, 60 steps each.")] = 40.0,
-    world: Annotated[Literal["games", "tools"], typer.Option(help="The world that the model knows.")] = "games",
+    world: Annotated[Literal["games", "tools"], typer.Option(help="The domain that the model learns.")] = "games",
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
     from spade.disk import write_whole
 
     with write_whole(out) as part:
-        say(
-            f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start"
-        )
+        say(f"{out}: building the nano model of {world}: tokenizer, practice in copying, {minutes:g} min of warm start")
         from spade.app.nano.build import build as make  # this imports torch, which takes seconds
 
         make(part, seed, minutes, world)

@@ -42,7 +42,7 @@ Step = Annotated[
 Memory = Annotated[bool, typer.Option("--memory", help="With --from: take the environment memory, too.")]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="Stop when this command has kept the run up so long: 90s, 10m, 2h."),
+    typer.Option("--for", metavar="TIME", help="Stop after this command kept the run up for this time: 90s, 10m, 2h."),
 ]
 Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly this many learner steps of this command.")]
 Rollouts = Annotated[
@@ -61,7 +61,7 @@ Agents = Annotated[
 Count = Annotated[int, typer.Option(min=0, help="How many.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ray", help="Place processes over the Ray cluster that this machine is part of."),
+    typer.Option(metavar="ray", help="Place processes on the machines of this machine's Ray cluster."),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random draws.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -101,7 +101,7 @@ def read_command_limits(steps: int | None, rollouts: int | None, duration: str |
 
 
 def parse_seconds(text: str | None) -> float:
-    """Return the seconds of "90s", "10m", "2h" or "90"; 0 if nothing was typed. Raises ConfigError."""
+    """Return the seconds of "90s", "10m", "2h" or "90", and 0 for None. Raises ConfigError if the time is malformed."""
     if text is None:
         return 0.0
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())

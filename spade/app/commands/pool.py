@@ -48,7 +48,7 @@ def make(
 def ls(folder: Folder, json: Json = False) -> None:
     """List the programs of a pool.
 
-    Exit code 1 if one cannot be read.
+    Exit code 1 if a program cannot be read.
     """
     from spade.pools import PoolProgram, list_names, read_program
 
@@ -93,7 +93,7 @@ def import_pool(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="hub:OWNER/NAME, a Parquet or JSON Lines file, a folder of these or of programs (*.py), or "
+            help="hub:OWNER/NAME, a Parquet or JSON Lines file, a folder of such files or of programs (*.py), "
             "LIBRARY:NAMES, such as gymnasium:FrozenLake-v1, or openenv:URL of a running server.",
         ),
     ],

@@ -13,7 +13,7 @@ def serve(
     model: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="A run directory, a checkpoint folder, a hub name, or nano.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen at. If other machines reach it, it needs --key.")] = (
+    host: Annotated[str, typer.Option(help="Address to listen at. --key is required if other machines reach it.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen at; 0 takes any free one.")] = 8_000,

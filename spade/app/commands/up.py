@@ -55,8 +55,8 @@ def up(
     """Start or resume a run: all roles, supervised, in a live view.
 
     The run goes on until Ctrl-C, or until the first limit is reached. --steps, --rollouts and --for bound this command.
-    The next command continues the run. The limits in the config ([limits]) bound the whole run. After that, only a
-    command that raises the limit continues the run.
+    The next command continues the run. The limits in the config ([limits]) bound the whole run. When a run has reached
+    such a limit, only a command that raises this limit continues the run.
 
     [actors] in the config sets the numbers of actors. `spade actors scale` changes the numbers until this command ends.
     """
@@ -166,7 +166,7 @@ def actors_up(
     config: Config = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="The folder for their logs [default: a new folder under runs/]."),
+        typer.Option("--run", help="The folder for the actors' logs [default: a new folder under runs/]."),
     ] = None,
     designers: Count = 0,
     curators: Count = 0,
@@ -245,9 +245,9 @@ def _begin(
 def _open_run(
     recipe: str | None, path: Path | None, overrides: Sequence[str], parts: Sequence[str], cluster: str | None = None
 ) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
-    """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its lives.
+    """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its `Lives`.
 
-    The lives start the processes of each role on their machines. The block holds the locks of `parts`. The config is
+    The `Lives` start each process on its machine. The block holds the locks of `parts`. The config is
     written under these locks, so a refused command does not change a run that another command has started. An existing
     run keeps its config unless `recipe` names another. Raises ConfigError if the corpus or the evaluation's data are
     missing, RunError if the corpus, these data or the pool cannot be read.
@@ -277,8 +277,8 @@ def _open_run(
 def _pin_model(config: "Resolved") -> "Resolved":
     """Return `config` with a hub model pinned to its commit. Downloads the model if necessary.
 
-    Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite. The
-    caller has not created or started anything of the run yet.
+    Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite.
+    Call this function before the run is created, so that a refusal leaves nothing behind.
     """
     from actors.suites.held_out import read_held_out
     from spade.config import replace_settings

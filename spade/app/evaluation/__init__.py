@@ -1,1 +1,1 @@
-"""A pinned policy, measured or served by a small run of its own."""
+"""Measure or serve a pinned policy by a small run that only samples."""

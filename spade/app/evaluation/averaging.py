@@ -1,4 +1,4 @@
-"""`spade eval average`: averages the measured suites of a policy, and compares them with another policy."""
+"""`spade eval average`: average the measured suites of a policy, and compare it with another policy."""
 
 import re
 from collections.abc import Sequence
@@ -45,20 +45,20 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
     Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
     """
     names = [suite.name for suite in find_suites(asked.suites)]
-    here = _find_measured(asked.where, asked)
+    kept = _find_measured(asked.where, asked)
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:
         other = _find_measured(Path(asked.against), asked)
         before = _choose_evaluations(Path(asked.against), other, names, _find_only_policy(Path(asked.against), other))
     elif asked.against:
-        base = find_policy(asked.where, here, asked.against, "")
-        before = _choose_evaluations(asked.where, here, names, base)
-    now = _choose_evaluations(asked.where, here, names, find_policy(asked.where, here, asked.policy, base))
+        base = find_policy(asked.where, kept, asked.against, "")
+        before = _choose_evaluations(asked.where, kept, names, base)
+    now = _choose_evaluations(asked.where, kept, names, find_policy(asked.where, kept, asked.policy, base))
     return average_suites(now, before)
 
 
 def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
-    """Return the evaluations of a folder by the requested protocol and seed."""
+    """Return the evaluations of a folder with the requested protocol and seed."""
     kept = [
         each
         for each in find_evaluations(where)
@@ -70,7 +70,7 @@ def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
 
 
 def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
-    """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
+    """Return the digest of the policy `asked`. If it is "", return the only measured policy other than `base`."""
     measured = sorted({each.rules.policy for each in kept})
     there = _format_digests(measured)
     if not asked:
@@ -115,7 +115,7 @@ def _choose_evaluations(
 ) -> list[KeptEvaluation]:
     """Return the policy's evaluation of each suite. Raises RunError unless each suite has exactly one."""
     chosen = []
-    protocol, seed = kept[0].rules.protocol.name, kept[0].rules.seed  # the same for all
+    protocol, seed = kept[0].rules.protocol.name, kept[0].rules.seed  # the same in all of `kept`
     rules = "" if (protocol, seed) == ("paper", 0) else f" --protocol {protocol} --seed {seed}"
     for name in names:
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]

@@ -1,4 +1,4 @@
-"""Measures a policy on suites: a small run without learner and designers, which ends when all samples are recorded.
+"""Measure a policy on suites by a small run without learner and designers. It ends when all samples are recorded.
 
 The run has its own replay service, engines and env-runners. More engines may join, as in any run. This process
 publishes the pinned weights once, and plays and records the samples itself.
@@ -28,7 +28,7 @@ from spade.text import SHORT_DIGEST
 from spade.transport import Client
 
 PROCESSES = "processes"
-LOAD_S, STEP_S = 60.0, 30.0  # seconds; generous, so that a busy machine does not count as an item's error
+LOAD_S, STEP_S = 60.0, 30.0  # seconds; generous, so that a busy machine does not cause errors of items
 
 
 def derive_settings(
@@ -40,9 +40,9 @@ def derive_settings(
     context: int,
     others: Mapping[str, object],
 ) -> Config:
-    """Derive the config of the processes from the run or recipe `base`, with its settings for sampling and playing.
+    """Derive the config of the processes. `base`, a run or recipe, gives the settings for sampling and playing.
 
-    `others` are further settings. Raises ConfigError.
+    `others` are further settings. Raises ConfigError if a setting is invalid.
     """
     from actors.play.play_settings import extend_deadlines
 
@@ -52,7 +52,7 @@ def derive_settings(
     samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
         "play.lease_s": patiently.play.lease_s,
-        # With float32 weights, a record must not depend on the samples that run at the same time.
+        # For float32 weights, compute in float64. So a record does not depend on the samples beside it in a batch.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
@@ -73,9 +73,9 @@ def measure(
     say: Say,
     servers: Servers,
 ) -> None:
-    """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
+    """Play and record the missing samples of `exams`, which all measure `policy`.
 
-    The processes have a run directory below `place`. It is deleted when all samples are recorded. Raises RunError if
+    The processes have a run directory below `place`, which is deleted when all samples are recorded. Raises RunError if
     the weights are gone, if a signal ended the work, or if a folder in `place` is a link.
     """
     refuse_linked_folders(place)
@@ -128,13 +128,13 @@ async def _examine(
     from spade.app.evaluation.plays import play_by_chats, play_by_tokens
 
     programs = [each for each in missing if not isinstance(each[0].suite, Harness)]
-    driven = [each for each in missing if isinstance(each[0].suite, Harness)]
-    sampled_here = nullcontext() if servers.policy else publish_policy(run, config, policy)
-    async with sampled_here:
+    harnessed = [each for each in missing if isinstance(each[0].suite, Harness)]
+    published = nullcontext() if servers.policy else publish_policy(run, config, policy)
+    async with published:
         if programs and servers.policy and not servers.tokens:
             await play_by_chats(run, config, programs, say, servers.policy)
         elif programs:
             await play_by_tokens(run, config, programs, say)
-        if driven:
+        if harnessed:
             agent = servers.policy or await wait_for_gateway(config, client)
-            await play_by_harness(driven, config, run.logs, agent, servers.user, say)
+            await play_by_harness(harnessed, config, run.logs, agent, servers.user, say)

@@ -1,4 +1,4 @@
-"""Evaluations to be made, and their progress."""
+"""Evaluations to be made, and reports of their progress."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +10,7 @@ from actors.text.conversation import ChatFormat
 from spade.evaluations import EvaluationPlan, RecordFile, name_folder
 from spade.progress import is_displayed, show
 
-_TOLD = 8  # progress messages for each evaluation
+_MESSAGES = 8  # progress messages of one evaluation
 
 Say = Callable[[str], None]
 
@@ -22,7 +22,7 @@ class PlannedEvaluation(NamedTuple):
     """The records go to `root`/evaluations/…"""
 
     suite: Suite
-    """The suite."""
+    """The suite to play."""
 
     plan: EvaluationPlan
     """The rules, items and samples."""
@@ -51,7 +51,7 @@ def show_samples(exam: PlannedEvaluation, kept: RecordFile) -> AbstractContextMa
 def report_progress(exam: PlannedEvaluation, kept: RecordFile, say: Say) -> Callable[[], None]:
     """Return a function to call after each record. It prints the progress a few times, unless a bar is shown."""
     all_of_them = len(exam.plan.scheduled)
-    step = max(1, all_of_them // _TOLD)
+    step = max(1, all_of_them // _MESSAGES)
 
     def say_progress() -> None:
         if not is_displayed() and (len(kept.records) % step == 0 or len(kept.records) == all_of_them):

@@ -1,4 +1,4 @@
-"""Plays of suites that a harness drives: the harness asks, we sample, count and record.
+"""Play suites that a harness drives. The harness sends requests; this module samples, counts and records.
 
 A harness writes the messages of a request and offers the tools. The rules of an evaluation decide sampling and seeds.
 This module notes an error when it answers a request, because a harness may hide the error and score the rest.
@@ -27,8 +27,8 @@ from spade.openai_api import ServerError, parse_answer
 from spade.seeds import derive
 from spade.text import as_line
 
-MOST_ENDS = 2
-"""If processes of a harness exit or are too late this many times during one sample, an error is recorded for it."""
+MOST_FAILURES = 2
+"""After this many exits or timeouts of harness processes during one sample, an error is recorded for the sample."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time
@@ -36,27 +36,27 @@ _USER = Sampling(temperature=0.0, max_tokens=2_048)
 
 
 class ServedPolicy(NamedTuple):
-    """A server, and the name of its model there."""
+    """A model on a server."""
 
     server: ChatServer
     """The server."""
 
     model: str
-    """The model's name."""
+    """The model's name on the server."""
 
 
 class Voices(NamedTuple):
     """The models that a harness may ask."""
 
     agent: ServedPolicy
-    """The policy."""
+    """The measured policy."""
 
     user: ServedPolicy
     """The model that plays the users."""
 
 
 class HarnessPlay:
-    """One play of a harness, with the answers that it got from us."""
+    """One play of a harness. Answers the harness's requests, and keeps what the play's record needs."""
 
     def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
         self._voices = voices
@@ -128,8 +128,8 @@ class HarnessPlayer:
         self._config = config
         self._logs = logs
         self._left = list(reversed(kept.missing))
-        self._ends = Counter[tuple[str, int]]()
-        self._told = report_progress(exam, kept, say)
+        self._failures = Counter[tuple[str, int]]()
+        self._report = report_progress(exam, kept, say)
 
     async def play(self) -> None:
         """Play until nothing is missing. Raises HarnessError if a process of the harness does not start."""
@@ -169,8 +169,8 @@ class HarnessPlayer:
         try:
             verdict = await process.play(item, play.answer)
         except (HarnessError, trio.TooSlowError) as error:
-            self._ends[item, number] += 1
-            if self._ends[item, number] < MOST_ENDS:
+            self._failures[item, number] += 1
+            if self._failures[item, number] < MOST_FAILURES:
                 self._left.insert(0, (item, number))
             else:
                 late = isinstance(error, trio.TooSlowError)
@@ -206,7 +206,7 @@ class HarnessPlayer:
                 detail=as_line(why, _DETAIL),
             )
         )
-        self._told()
+        self._report()
 
 
 async def play_by_harness(

@@ -1,4 +1,4 @@
-"""`spade eval`: resolves a request to evaluations of one policy or two, and reports their results."""
+"""`spade eval`: plan the evaluations that the options name, measure what is missing, and return the results."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ class Subject(NamedTuple):
     """Results go below this folder."""
 
     run: RunDir | None
-    """The run. None for a model."""
+    """The run's directory, or None for a model."""
 
     model: str
     """The model with which the run began, or the model itself."""
@@ -119,7 +119,7 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """Find a run directory, or else a model. Raises ConfigError for neither, RunError for links and bad paths."""
+        """Find a run or else a model. Raises ConfigError for neither, RunError for links and unprintable paths."""
         run = RunDir(Path(model))
         if run.exists:
             run.refuse_links()
@@ -175,7 +175,7 @@ def _load_with(base: str, overrides: Sequence[str], key: str) -> Config:
 def find_suites(names: str) -> list[Suite]:
     """Return the suites in a comma-separated list. A table's name stands for its suites.
 
-    Raises ConfigError with the nearest names if one is unknown.
+    Raises ConfigError if a name is unknown, and suggests the nearest names.
     """
     known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
     given = [name.strip() for name in names.split(",") if name.strip()]
@@ -190,7 +190,7 @@ def find_suites(names: str) -> list[Suite]:
 
 
 def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
-    """Parse the options `--data NAME=FILE`. Return the files by the name of the suite. Raises ConfigError."""
+    """Parse `--data NAME=FILE`. Return the files by suite. Raises ConfigError for a malformed or unused option."""
     files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
@@ -204,7 +204,7 @@ def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str,
 
 
 def choose_suites(asked: EvalOptions) -> list[ChosenSuite]:
-    """Return the suites and their protocols. Raises ConfigError."""
+    """Return the suites and their protocols. Raises ConfigError if an option is invalid."""
     if asked.items is not None and asked.protocol != "short":
         raise ConfigError("--items: only --protocol short plays a part of a suite")
     suites = find_suites(asked.suites)
@@ -219,10 +219,10 @@ def choose_suites(asked: EvalOptions) -> list[ChosenSuite]:
 
 
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
-    """Measure the missing samples and return all results. Complains in one line about each suite that is unplayable,
-    or that has fewer items than `asked.items`.
+    """Measure the missing samples and return all results.
 
-    A policy "every:N" means each policy of the run at a multiple of N learner steps. Each is compared with the start of
+    Calls `complain` with a line for each suite that cannot be played or has fewer items than `asked.items`. A policy
+    "every:N" means each policy of the run at a multiple of N learner steps. Each of them is compared with the start of
     the run, unless another policy is named. Returns [] if no suite can be played. Raises SpadeError if a policy cannot
     be measured, or if two policies would not be comparable.
     """
@@ -277,7 +277,7 @@ def _plan_policy(
     others = _make_sampling_settings(asked)
     config = derive_settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
     exams = _make_exams(subject, policy, suites, asked, config, complain)
-    if exams and len(exams) < len(suites):  # the processes must not need the library of a suite that is not played
+    if exams and len(exams) < len(suites):  # plan again, without the libraries of unplayable suites
         playable = {exam.suite.name for exam in exams}
         kept = [each for each in suites if each.suite.name in playable]
         return _plan_policy(subject, policy, kept, asked, complain)
@@ -361,8 +361,8 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
-    """Return the conditions of a policy that samples from our token ids. `known`: our engines sample, so dtype is
-    known."""
+    """Return the conditions of a policy that samples from our token ids. `known` is True if our engines sample. Only
+    then is the dtype known."""
     dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),

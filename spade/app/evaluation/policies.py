@@ -1,4 +1,4 @@
-"""Pins one policy of a run or of a model for a measurement."""
+"""Pin one policy of a run or of a model for a measurement: keep its weights from deletion."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from spade.errors import ConfigError, RunError
 from spade.text import as_line
 
 WEIGHTS = "weights"
-_FEWEST_DIGITS = 8  # least digits of an abbreviated digest
+_FEWEST_DIGITS = 8  # minimum length of an abbreviated digest
 _DIGEST = re.compile("[0-9a-f]{32}")
 _EVERY = re.compile(r"every:(?P<steps>[1-9][0-9]{0,8})")
 _ASKED = re.compile(r"newest|start|step:(?P<step>[0-9]{1,9})|(?P<digest>[0-9a-f]{8,32})")
@@ -28,7 +28,7 @@ class PinnedPolicy(NamedTuple):
     """A folder with its weights. None if they are gone, so that only earlier measurements can be shown."""
 
     name: str
-    """Its name for people."""
+    """The policy's name for people."""
 
     step: int | None = None
     """The learner step after which it was made, or None if the step is unknown."""
@@ -159,7 +159,7 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """Pin a policy by the beginning of its digest: a policy that the run keeps, or that was pinned or measured here.
 
-    A measured policy may lack its weights. Then `folder` of the result is missing.
+    A measured policy may lack its weights. Then `folder` of the result is None.
     """
     from spade.disk import list_folder
     from spade.policy import manifest

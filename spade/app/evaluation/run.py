@@ -19,9 +19,9 @@ from spade.transport import connect
 def derive_pinned_settings(
     base: str, overrides: Sequence[str], model: Path, dtype: str, context_tokens: int, others: Mapping[str, object]
 ) -> Config:
-    """Derive the config of the processes from the run or recipe `base`, with its settings for sampling.
+    """Derive the config of processes that only sample. `base`, a run or recipe, gives the settings for sampling.
 
-    `others` are further settings. Raises ConfigError.
+    `others` are further settings. Raises ConfigError if a setting is invalid.
     """
     given = load(base)
     own = {

@@ -24,19 +24,19 @@ class ServerOptions(NamedTuple):
     """An OpenAI-compatible server."""
 
     url: str
-    """The root of its API."""
+    """Root URL of the server's API."""
 
     model: str
-    """Its model. "" means the only one."""
+    """Name of the model, or "" for the only model of the server."""
 
     key: str
-    """The file of its key. "" sends no key."""
+    """File with the key for the server, or "" to send no key."""
 
     @classmethod
     def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
         """Make a server from typed options. Returns None if all are empty. Raises ConfigError if a URL is needed."""
         if not url and (model or key):
-            raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
+            raise ConfigError(f"{option}: is missing, but a model or a key of that server is given")
         return cls(url, model, key) if url else None
 
     @property
@@ -73,10 +73,10 @@ class ServerOptions(NamedTuple):
     def found(self, option: str) -> "ServerOptions":
         """Return the options with the model's name filled in.
 
-        Raises ConfigError, which names the `option`, if that fails.
+        Raises ConfigError if the URL is malformed or the server does not answer. The error names the `option`.
         """
-        told = self.url.isprintable() and len(self.url) <= _LONGEST
-        if not (told and self.url.startswith(("http://", "https://"))):
+        printable = self.url.isprintable() and len(self.url) <= _LONGEST
+        if not (printable and self.url.startswith(("http://", "https://"))):
             raise ConfigError(f"{option}: write http://HOST:PORT/v1 instead of {as_line(self.url, 200)!r}")
 
         async def ask() -> str:
@@ -93,7 +93,7 @@ class Servers(NamedTuple):
     """The servers of an evaluation."""
 
     policy: ServerOptions | None = None
-    """The server that samples in place of our engines."""
+    """The server that samples, or None if our engines sample."""
 
     tokens: bool = False
     """True if we send token ids to the server of `policy`. False if we send chats."""
@@ -120,7 +120,7 @@ async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
 
 
 def choose_address(host: str, port: int = 0) -> str:
-    """Return HOST:PORT, with a free port in place of 0. A gateway does not choose its port, so a restart keeps it."""
+    """Return HOST:PORT, with a free port in place of 0. So a restarted gateway keeps its address."""
     return f"{f'[{host}]' if ':' in host else host}:{port or _find_free_port(host)}"
 
 

@@ -26,7 +26,7 @@ from spade.transport import Client
 from spade.transport.keys import make_command_tag
 
 SERVING = "serving"
-_MOST_TOKENS = 32_768  # most tokens of a default context: the key-value store of a longer context takes much memory
+_MOST_TOKENS = 32_768  # largest default context, because the key-value store of a longer one takes much memory
 
 Say = Callable[[str], None]
 
@@ -47,20 +47,20 @@ class ServeOptions(NamedTuple):
     """The file of the key that clients must send. "" lets every client in."""
 
     live: bool
-    """True serves the newest policy of a live run."""
+    """True to serve the newest policy of a live run."""
 
     policy: str
     """The policy to pin."""
 
     config: str | None
-    """A config or recipe in place of the run's."""
+    """A recipe or TOML file that replaces the run's config, or None."""
 
     overrides: Sequence[str]
     """Settings as in `--set`."""
 
 
 def serve(asked: ServeOptions, say: Say) -> None:
-    """Serve until a signal, or until the live run ends. Raises SpadeError."""
+    """Serve until a signal, or until the live run ends. Raises SpadeError if a policy or a process fails."""
     if asked.live:
         _serve_live(asked, say)
         return
@@ -145,7 +145,7 @@ class ServingFolder:
 
     def __enter__(self) -> RunDir:
         self._root.mkdir(parents=True, exist_ok=True)
-        with hold_folder(self._root):  # otherwise this command could delete the folder that another one is making
+        with hold_folder(self._root):  # otherwise this command could delete the folder that another command is making
             refuse_linked_folders(self._place)
             for left in self._place.glob("serve-*"):
                 if not RunDir(left).holders():

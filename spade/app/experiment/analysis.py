@@ -23,7 +23,7 @@ class Mean(NamedTuple):
     """
 
     value: float
-    """The mean."""
+    """The mean value."""
 
     low: float | None
     """The lower end of the interval, or None."""
@@ -52,20 +52,20 @@ class ArmSummary(NamedTuple):
     """Number of planned runs."""
 
     steps: Mean
-    """Learner steps."""
+    """Mean number of learner steps."""
 
     trajectories: Mean
-    """Agent trajectories that were trained on."""
+    """Mean number of agent trajectories that were trained on."""
 
     outcomes: dict[str, Mean]
-    """Outcomes by name."""
+    """Mean of each outcome, by name."""
 
 
 class PairSummary(NamedTuple):
     """The differences of two arms, first − second, paired by seed."""
 
     pair: tuple[str, str]
-    """The two arms."""
+    """The names of the two arms."""
 
     primary: bool
     """True for a primary comparison."""
@@ -78,8 +78,8 @@ def collect_outcomes(result: RunResult) -> dict[str, float]:
     """Return the figures of a run that are compared. Unmeasured figures are left out.
 
     Figures by learner step are means over the last third of the run's steps. Designed levels are also averaged over the
-    first third. They count only programs that the world's own generator can write. RISE is the mean of the evaluations
-    in the second half of the last third minus the mean in its first half.
+    first third, and count only programs that nano's own generator can write. RISE is the mean of the evaluations in the
+    second half of the last third minus the mean in its first half.
     """
     third = result.steps * 2 / 3
     sixth = result.steps * 5 / 6

@@ -1,4 +1,4 @@
-"""The levels of the programs that a run's designers wrote, over the run."""
+"""Count the programs that a run's designers wrote, by level and by part of the run."""
 
 from collections.abc import Callable, Sequence
 from math import fsum
@@ -19,7 +19,7 @@ from spade.app.rundir import RunDir
 PARTS = 6
 """Number of equal parts of a run's learner steps."""
 MOST_LEVELS = 256
-"""Most pairs of part and level."""
+"""Most pairs of part and level in one result."""
 
 
 class DesignedLevel(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class DesignedLevel(msgspec.Struct, frozen=True):
     """Part of the run, 0 to PARTS - 1."""
 
     level: Annotated[int, Meta(ge=0, le=1 << 10)]
-    """Level of the programs. 0 for programs that the world's own generator cannot write at any level."""
+    """Level of the programs. 0 for programs that nano's own generator cannot write at any level."""
 
     count: Annotated[int, Meta(ge=1, le=1 << 53)]
     """Number of programs."""
@@ -42,16 +42,16 @@ class LevelledProgram(NamedTuple):
     """A designed program."""
 
     part: int
-    """Its part of the run."""
+    """Part of the run in which it was designed, 0 to PARTS - 1."""
 
     level: int
-    """Its level."""
+    """Level of the program. 0 as in `DesignedLevel`."""
 
     win_rate: float | None
-    """Share of its plays that were won."""
+    """Share of its plays that were won, or None if it was not measured."""
 
     family: str
-    """Its family, or ""."""
+    """Family of the program, or "" if it has none."""
 
 
 def read_levelled_programs(run: RunDir, steps: int) -> list[LevelledProgram]:

@@ -1,4 +1,4 @@
-"""Runs the pieces of an experiment, several at a time. Each result is kept as soon as its run is over."""
+"""Run the pieces of an experiment, several at a time. Each result is kept as soon as its run is over."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from spade.progress import show
 
 
 class Grid:
-    """The missing runs. `at_once` of them run at a time. A matched run waits for its match."""
+    """Makes the missing runs of an experiment. A matched run waits for its match."""
 
     def __init__(
         self, place: ExperimentFolder, results: dict[Piece, RunResult], folder: Path, say: Callable[[str], None]
@@ -29,9 +29,10 @@ class Grid:
         self._news = trio.Condition()
 
     async def work(self, at_once: int) -> bool:
-        """Make the missing runs. Return True if all succeed. A failed run stops only the runs that depend on it.
+        """Make the missing runs, `at_once` at a time. Return True if all succeed.
 
-        If a signal ends the work, active runs drain, then KeyboardInterrupt is raised.
+        A failed run stops only the runs that depend on it. If a signal ends the work, active runs drain, then
+        KeyboardInterrupt is raised.
         """
         async with trio.open_nursery() as watch:
             await watch.start(interrupt_at_signal)
@@ -70,7 +71,7 @@ class Grid:
                     if match in self._failed:
                         self._left.remove(piece)
                         self._failed.add(piece)
-                        self._say(f"{piece}: is left out, since its match {match} failed")
+                        self._say(f"{piece}: is left out, because its match {match} failed")
                         break
                     if match is None or match in self._results:
                         self._left.remove(piece)

@@ -43,7 +43,7 @@ _AGAIN = "delete the run and its pool to make them anew, or choose another --out
 
 
 async def make(place: ExperimentFolder, piece: Piece, reference: RunResult | None) -> RunResult:
-    """Bring a run to its end and measure its last policy. `reference` is the result of its match.
+    """Bring a run to its end and measure its last policy. `reference` is the result of the run's match.
 
     Raises RunError if a command fails.
     """
@@ -204,9 +204,9 @@ def _open_lifeline() -> Iterator[int]:
 
 
 def _read_last_line(log: Path) -> str:
-    with log.open("rb") as told:
-        told.seek(max(0, log.stat().st_size - _TAIL))
-        return told.read().decode(errors="replace").strip().rpartition("\n")[2]
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        return file.read().decode(errors="replace").strip().rpartition("\n")[2]
 
 
 async def _drain(process: trio.Process) -> None:

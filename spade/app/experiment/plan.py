@@ -41,7 +41,7 @@ class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole grid."""
+    """An experiment: the grid of runs, and the comparisons of its arms."""
 
     steps: _Count
     """Learner steps of each run that is not matched with another."""
@@ -92,9 +92,9 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return load(self.arms[piece.arm].recipe, self.overrides(piece))
 
     def digest(self, piece: "Piece") -> str:
-        """Return a digest of everything that decides a run's result, except world, checkpoint and package.
+        """Return a digest of everything in the plan that decides a run's result, 32 hex digits.
 
-        32 hex digits.
+        The held-out items, the first checkpoint and the version of spade are not in the plan.
         """
         pool, match = self.arms[piece.arm].pool, self.match(piece)
         length = self.digest(match) if match else self.steps
@@ -151,8 +151,8 @@ def _find_pair_fault(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan
         return f"{alone} is compared with itself"
     if len({frozenset(pair) for pair in primary}) < len(primary):
         return "a pair of arms occurs twice"
-    apart = (pair for pair in primary if set(arms[pair[0]].seeds).isdisjoint(arms[pair[1]].seeds))
-    return next((f"{one} and {other} have no seed in common" for one, other in apart), "")
+    disjoint = (pair for pair in primary if set(arms[pair[0]].seeds).isdisjoint(arms[pair[1]].seeds))
+    return next((f"{one} and {other} have no seed in common" for one, other in disjoint), "")
 
 
 def _find_arm_fault(experiment: Experiment, name: str) -> str:

@@ -45,16 +45,16 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one run."""
 
     arm: str
-    """The arm."""
+    """Name of the run's arm."""
 
     seed: int
-    """The seed."""
+    """`run.seed` of the run."""
 
     plan: str
     """`Experiment.digest` of its piece."""
 
     spade: str
-    """Version of the package."""
+    """Version of spade."""
 
     origins: Origins
     """Digests that results must share to be comparable."""
@@ -78,13 +78,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """The last policy's share of held-out items won, by category."""
 
     rows: Annotated[list[StepRow], Meta(max_length=MOST_ROWS)]
-    """Figures by learner step, thinned."""
+    """Figures by learner step, at most MOST_ROWS rows at equal gaps."""
 
     evaluations: Annotated[list[EvaluationRow], Meta(max_length=MOST_EVALUATIONS)]
-    """Evaluations during the run, thinned."""
+    """Evaluations during the run, at most MOST_EVALUATIONS at equal gaps."""
 
     diversities: Annotated[list[DiversityRow], Meta(max_length=MOST_EVALUATIONS)]
-    """Diversities during the run, thinned."""
+    """Diversities during the run, at most MOST_EVALUATIONS at equal gaps."""
 
     designed: Annotated[list[DesignedLevel], Meta(max_length=MOST_LEVELS)]
     """Levels of the designed programs. Empty in a domain without levels."""
@@ -259,9 +259,9 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
             )
         ours = ours or result.origins
         for name in Origins.__struct_fields__:
-            here, there = getattr(ours, name), getattr(result.origins, name)
-            if here != there:
+            wanted, had = getattr(ours, name), getattr(result.origins, name)
+            if had != wanted:
                 raise RunError(
-                    f"{name_file(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so "
+                    f"{name_file(folder, piece)}: is of another {name} (digest {had[:8]}, not {wanted[:8]}), so "
                     "it is not comparable; move it away"
                 )

@@ -28,10 +28,10 @@ class ExperimentFolder(NamedTuple):
     """The plan."""
 
     folder: Path
-    """The folder of its runs, pools and logs."""
+    """The folder of the experiment's runs, pools and logs."""
 
     origins: Origins
-    """The held-out items and the first checkpoint of its runs, as digests."""
+    """Digests of the held-out items and of the first checkpoint of the experiment's runs."""
 
     def run(self, piece: Piece) -> RunDir:
         """Return the directory of a run."""
@@ -67,20 +67,20 @@ def collect_origins(experiment: Experiment) -> Origins:
     )
 
 
-def hold_origins(folder: Path, here: Origins) -> None:
+def hold_origins(folder: Path, origins: Origins) -> None:
     """Record the origins in the folder before its first run.
 
-    Raises RunError if earlier runs in the folder had other origins: a resumed run would mix two worlds or checkpoints.
+    Raises RunError if earlier runs in the folder had other origins, because a resumed run would mix both.
     """
     file = folder / "origins.json"
     try:
-        there = try_decode(_origins.decode, read(file))
+        earlier = try_decode(_origins.decode, read(file))
     except FileNotFoundError:
-        replace(file, msgspec.json.encode(here), durable=True)
+        replace(file, msgspec.json.encode(origins), durable=True)
         return
     except UnreadableError as error:
         raise RunError(f"{file}: is damaged ({error}); choose another --out") from None
-    if here != there:
+    if earlier != origins:
         raise RunError(f"{folder}: its runs began with another world or checkpoint; choose another --out")
 
 
@@ -95,8 +95,8 @@ def refuse_left(place: ExperimentFolder, piece: Piece) -> None:
         settings = make_writing_config(arms[writer.arm].recipe, place.experiment.overrides(writer))
         asked.append((RunDir(place.pool(piece) / MADE), settings))
     for run, config in asked:
-        if run.exists and (apart := compare_settings({"asked": config, "there": run.config()})):
+        if run.exists and (differing := compare_settings({"asked": config, "there": run.config()})):
             raise RunError(
-                f"{run.path}: was begun with other settings ({', '.join(apart)}); delete it to make it anew, or choose "
-                "another --out"
+                f"{run.path}: was begun with other settings ({', '.join(differing)}); delete it to make it anew, or "
+                "choose another --out"
             )

@@ -23,7 +23,7 @@ from spade.protocol import Verdict
 from spade.text import as_line
 
 LOG_BYTES = 1 << 28
-_TOLD_S = 5.0
+_REPORT_S = 5.0  # between two lines about the progress
 _LONGEST_REASON = 160
 
 
@@ -65,8 +65,8 @@ def admit(
 ) -> tuple[list[PoolProgram], RejectedPrograms]:
     """Return the admitted programs in their order, and the rejected ones by stage.
 
-    Programs pass the admission of `spade env check`. If `libraries`, they come from a library or a server, and are only
-    opened once each. Appends verdicts to the file `log`, and does not judge a program that has a verdict there.
+    Programs pass the admission of `spade env check`. If `libraries`, the programs come from a library or a server, and
+    each is only opened once. Appends verdicts to the file `log`, and does not judge a program that has a verdict there.
 
     Raises RunError if the sandbox fails or the log cannot be used.
     """
@@ -107,22 +107,22 @@ async def _judge_all(
     known: dict[str, AdmissionLine],
     say: Callable[[str], None],
 ) -> None:
-    """Judge programs with one task for each core. Fills `known`."""
-    waiting, told = iter(left), time.monotonic()
+    """Judge the programs `left`, one task for each core. Calls `keep` with each verdict and adds it to `known`."""
+    waiting, reported = iter(left), time.monotonic()
 
     def count() -> int:
         return sum(each in known for each, _ in left)
 
     async def work() -> None:
-        nonlocal told
+        nonlocal reported
         for key, program in waiting:
             _, verdict = await judge(sandbox, program.source, config, library)
             last = verdict.stages[-1]
             judged = AdmissionLine(key) if verdict.passed else AdmissionLine(key, last.name, last.reason)
             keep(judged)
             known[key] = judged
-            if not progress.is_displayed() and time.monotonic() - told >= _TOLD_S:
-                told = time.monotonic()
+            if not progress.is_displayed() and time.monotonic() - reported >= _REPORT_S:
+                reported = time.monotonic()
                 say(f"{count()} of {len(left)} programs judged")
 
     with progress.show("judging programs", len(left), count):

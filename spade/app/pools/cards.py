@@ -26,7 +26,7 @@ _MOST_FIELDS = 50
 
 
 def render(template: str, config: Config, **values: Any) -> str:
-    """Render a template about environments of a run with this config."""
+    """Render a template about environments of a run. `config` is the run's config."""
     author, licence = _describe_origin(config), _describe_licence(config)
     return _TEMPLATES.get_template(template).render(config=config, author=author, licence=licence, **values)
 

@@ -18,7 +18,7 @@ from actors.environments.forms import FormProbing
 from actors.environments.trials import RejectedError
 from actors.sandbox import open_sandbox
 from spade.app.pools.cards import render
-from spade.app.pools.packages import list_beside, list_used_packages, write_license, write_player
+from spade.app.pools.packages import list_external, list_used_packages, write_license, write_player
 from spade.codec import compute_program_digest
 from spade.config import Config
 from spade.disk import write_whole
@@ -30,7 +30,7 @@ from spade.seeds import INSTANCE_MASK
 
 _MODULES = Path(__file__).with_name("package")
 _ARGUMENT_BYTES = 128 << 10
-"""Linux's bound of an argument."""
+"""Linux refuses a command-line argument of this length."""
 ACTIONS = "/var/game/actions.json"
 """The file of the player's actions, in the container of the player and in the verifier's (`package/episode.py`)."""
 
@@ -64,8 +64,8 @@ def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, r
     """
     if config.run.domain != "games":
         raise RunError(f"--format harbor: exports games, and the domain of {run} is {config.run.domain}")
-    if beside := list_beside(config):
-        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {', '.join(beside)}")
+    if external := list_external(config):
+        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {', '.join(external)}")
     listed = list(programs)
     with write_whole(folder) as part:
         solved = trio.run(_solve_all, listed, config)

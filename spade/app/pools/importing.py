@@ -23,13 +23,13 @@ class ImportedPool(NamedTuple):
     """The outcome of an import."""
 
     programs: int
-    """Programs of the source."""
+    """Number of programs of the source."""
 
     admitted: int
-    """Programs of the pool."""
+    """Number of programs in the pool."""
 
     rejections: RejectedPrograms
-    """The other programs, by stage."""
+    """The rejected programs, by stage."""
 
 
 def import_programs(source: str, out: Path, config: Config, say: Callable[[str], None]) -> ImportedPool:

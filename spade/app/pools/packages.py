@@ -39,12 +39,12 @@ TAKEN = {
 PackageFormat = Literal["gymnasium", "verifiers", "openenv"]
 _MODULES = Path(__file__).with_name("package")
 _PLAYERS: Mapping[PackageFormat, str] = {"gymnasium": "environments.py", "verifiers": "tasksets.py"}
-"""By format: the module that offers the programs through the library's interface."""
+"""The module that offers the programs through the interface of a library, by format."""
 _SERVED = {
     "openenv.yaml": "openenv/openenv.yaml", "models.py": "openenv/models.py.txt", "client.py": "openenv/client.py.txt",
     "server/app.py": "openenv/app.py.txt",
 }  # fmt: skip
-"""The files that an environment of OpenEnv has in addition to the package, with their templates."""
+"""The files that an export for OpenEnv has beside the package, with their templates."""
 _SETTINGS = "settings.json"
 _SLOT = "{observation}"
 _ROOT = Path(sys.modules["spade"].__path__[0]).parent
@@ -70,8 +70,8 @@ def write_package(
     module = _module_name(folder)
     if config.run.domain != "games":
         raise RunError(f"--format {format}: exports games, and the domain of {run} is {config.run.domain}")
-    if bare and (beside := list_beside(config)):
-        raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(beside)}")
+    if bare and (external := list_external(config)):
+        raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(external)}")
     with write_whole(folder) as part:
         inner = part / module
         count = write_player(inner, programs, config, bare)
@@ -90,7 +90,7 @@ def write_package(
     return count
 
 
-def list_beside(config: Config) -> list[str]:
+def list_external(config: Config) -> list[str]:
     """Return the libraries and OpenEnv servers that programs of a run reach through the sandbox."""
     return [*config.sandbox.libraries, *config.sandbox.servers]
 

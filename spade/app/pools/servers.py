@@ -1,4 +1,4 @@
-"""Read the tasks of a running OpenEnv server. Each becomes a program of a few lines, and the server plays it."""
+"""Read the tasks of a running OpenEnv server. Each task becomes a short program that leaves the play to the server."""
 
 import re
 from collections import Counter
@@ -34,26 +34,26 @@ _T = TypeVar("_T")
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """The part of a JSON schema that is read."""
+    """The part of a JSON schema that this module reads."""
 
     properties: dict[str, dict[str, Any]] = {}
-    """The schemas of the fields."""
+    """The JSON schemas of the fields, by name."""
 
 
 class ServerSchemas(msgspec.Struct, frozen=True):
-    """The forms of a server's messages."""
+    """The schemas of a server's messages."""
 
     action: Fields
-    """An action."""
+    """The schema of an action."""
     observation: Fields
-    """An observation."""
+    """The schema of an observation."""
 
 
 class Split(msgspec.Struct, frozen=True):
     """A part of a server's tasks."""
 
     name: str
-    """Its name."""
+    """The name of the split."""
 
 
 class TaskList(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ TABLE_CHARACTERS = 1 << 30
 """Most characters of all programs of a table, because memory holds them. A small compressed file may exceed this."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number can be appended to the name
-_LONGEST_GIVEN = 4_096  # a name of a table is cut to its last characters
+_LONGEST_GIVEN = 4_096  # a longer name in a table is cut to its last characters
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class PoolRow(msgspec.Struct, frozen=True):
     game_id: str
     file_name: str
     original_file_name: str
-    """Name of the program's class, as a file."""
+    """Name of the program's class as a file name."""
     skill: str
     sha256: str
     """SHA-256 of the program, in hex."""
@@ -87,7 +87,7 @@ def is_table(source: str) -> bool:
 def _list_tables(folder: Path) -> list[Path]:
     """Return the tables of a folder and of the folders below it, or the file itself.
 
-    Raises OSError. Raises RunError if no file of the folder is a table or a text.
+    Raises OSError if the folder cannot be read, and RunError if no file of the folder is a table or a text.
     """
     return [file for file in list_files(folder) if any(file.match(pattern) for pattern in TABLES)]
 

@@ -1,4 +1,4 @@
-"""A page about runs. `series` and `arms` are the pure core, `drawing` the geometry, `page` the shell around a template.
+"""Make an HTML page about runs. `collect` reads the runs, `page` fills the template, and other modules do no I/O.
 
 All text of the page, including text of models, passes through `page.make_showable` and the template's escaping.
 """

@@ -12,9 +12,9 @@ import msgspec
 from spade.config import Config, list_differences
 from spade.text import as_line
 
-APART = ("limits", "bus", "supervise", "track", "run.seed")
-"""Sections and settings that may differ within an arm. They decide a run's length, machines, seed and trackers, but not
-what it trains."""
+IGNORED = ("limits", "bus", "supervise", "track", "run.seed")
+"""Sections and settings that may differ within an arm. They set a run's length, machines, seed and trackers, but do not
+change what is trained."""
 
 LONGEST_NAME = 80
 
@@ -70,28 +70,28 @@ def group_arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Con
 def compare_settings(configs: Mapping[str, Config]) -> dict[str, list[object]]:
     """Return the settings that differ between configs, each with its value in every config, in order."""
     each = list(configs.values())
-    keys = {key: None for other in each[1:] for key in list_differences(each[0], other) if not _is_apart(key)}
+    keys = {key: None for other in each[1:] for key in list_differences(each[0], other) if not _is_ignored(key)}
     trees = [msgspec.to_builtins(config) for config in each]
     return {key: [tree[section][field] for tree in trees] for key in keys for section, field in [key.split(".")]}
 
 
 def list_arm_settings(config: Config) -> bytes:
-    """Return the settings that define an arm: equal for runs that differ only in APART.
+    """Return the settings that define an arm: equal for runs that differ only in IGNORED.
 
-    Settings at their defaults are left out. So a setting that is added later leaves the results of older runs valid.
+    Leaves out settings at their defaults. So old and new runs stay in one arm when a later version adds a setting.
     """
     defaults = msgspec.to_builtins(Config())
     tree = {
         f"{section}.{name}": value
         for section, settings in msgspec.to_builtins(config).items()
         for name, value in settings.items()
-        if value != defaults[section][name] and not _is_apart(f"{section}.{name}")
+        if value != defaults[section][name] and not _is_ignored(f"{section}.{name}")
     }
     return msgspec.json.encode(tree, order="sorted")
 
 
-def _is_apart(setting: str) -> bool:
-    return setting in APART or setting.partition(".")[0] in APART
+def _is_ignored(setting: str) -> bool:
+    return setting in IGNORED or setting.partition(".")[0] in IGNORED
 
 
 def _name(key: object, runs: Sequence[str]) -> str:
@@ -109,10 +109,10 @@ def _make_names_unique(found: Sequence[Arm]) -> list[Arm]:
     short = [as_line(arm.name, LONGEST_NAME) for arm in found]
     twins = {name for name, times in Counter(short).items() if times > 1}
     taken = set(short)
-    told = []
+    unique = []
     for arm, name in zip(found, short, strict=True):
         if name in twins:
             name = next(numbered for number in count(1) if (numbered := f"{name} {number}") not in taken)
             taken.add(name)
-        told.append(Arm(name, arm.members))
-    return told
+        unique.append(Arm(name, arm.members))
+    return unique

@@ -23,10 +23,10 @@ from spade.text import as_line
 _CARDS = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     trim_blocks=True, autoescape=False,
-)  # fmt: skip  # Markdown
+)  # fmt: skip  # the cards are Markdown, so HTML escaping would spoil them
 _CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML do not accept surrogate pairs
 _CURVES = "curves"
-"""The folder of the pictures."""
+"""The folder with the pictures of the curves, beside the card."""
 _LONGEST_VALUE = 200
 _UNFIT = re.compile(r"[^a-z0-9]+")
 

@@ -11,7 +11,7 @@ from spade.app.report.series import Curve, Point, pool, thin
 MOST_FAINT = 12
 """With at most this many runs, each run is also drawn as a faint line behind its arm's mean."""
 FAINT_POINTS = 60
-_TOLD_ARMS = 4  # most arms that a text alternative describes
+_DESCRIBED_ARMS = 4  # most arms that a text alternative describes
 _CELLS = 5
 
 
@@ -41,10 +41,10 @@ class Chart(NamedTuple):
     """The text alternative: describes the curves in words."""
 
     drawn: DrawnChart
-    """The drawn chart."""
+    """Lines and ticks of the chart in coordinates of its picture."""
 
     numbers: tuple[CurvePoints, ...]
-    """Some numbers of each arm."""
+    """Some points of each arm's curve, as texts."""
 
 
 class ChapterCharts(NamedTuple):
@@ -88,22 +88,22 @@ def _make_chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures])
     lines = [_make_line(figure, arm, runs) for arm in arms]
     if not any(line.curve for line in lines):
         return None
-    told = [(place, line) for place, line in enumerate(lines) if line.curve]
-    more = f"; and {len(told) - _TOLD_ARMS} more" if len(told) > _TOLD_ARMS else ""
-    words = "; ".join(_describe_line(place, line, figure.share, len(arms) > 1) for place, line in told[:_TOLD_ARMS])
+    shown = [(place, line) for place, line in enumerate(lines) if line.curve]
+    more = f"; and {len(shown) - _DESCRIBED_ARMS} more" if len(shown) > _DESCRIBED_ARMS else ""
+    described = (_describe_line(*each, figure.share, len(arms) > 1) for each in shown[:_DESCRIBED_ARMS])
     return Chart(
         figure.title,
         figure.says,
-        f"{figure.title} by learner step: {words}{more}.",
+        f"{figure.title} by learner step: {'; '.join(described)}{more}.",
         draw(lines, figure.share, figure.zero),
-        tuple(_list_numbers(place, line, figure.share) for place, line in told),
+        tuple(_list_numbers(place, line, figure.share) for place, line in shown),
     )
 
 
 def _make_line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
     curves = [curve for curve in _make_curves(figure, arm, runs) if curve]
     mean = _compute_mean(figure, curves)
-    # the interval of two runs is 12.7 standard errors on each side: its band would hide all others
+    # With two runs, the interval is 12.7 standard errors on each side. Its band would hide all other curves.
     if len(curves) == 2:
         mean = tuple(Point(point.step, point.value) for point in mean)
     single = len(arm.members) > 1 and len(runs) <= MOST_FAINT

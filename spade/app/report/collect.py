@@ -1,4 +1,4 @@
-"""Reads everything that a run saved, for a page. Unreadable parts become notes, and the rest is shown."""
+"""Read everything that a run saved, for a page. If a part cannot be read, the page has a note instead."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ class SavedRun(msgspec.Struct, frozen=True):
     """The run's state in words."""
 
     verdict: str
-    """The verdict on the status in one line. "" without a status."""
+    """A sentence that judges the run by its status (`screen/verdict.py`), or "" without a status."""
     config: Config | None
     """The run's settings. None if they cannot be read."""
 
@@ -43,19 +43,19 @@ class SavedRun(msgspec.Struct, frozen=True):
     """The live or last status. None if it cannot be read."""
 
     rows: JournalRows
-    """Rows of the journal."""
+    """Rows of the run's journal, `metrics.jsonl`."""
 
     designs: DesignRecords
-    """The designs, their sources and their plays."""
+    """Environments and rejected programs of the run, with sources and plays of the shown environments."""
 
     evaluations: tuple[KeptEvaluation, ...]
     """Evaluations by `spade eval`."""
 
     why: dict[str, list[str]]
-    """By environment: why the page shows it."""
+    """The reasons why the page shows an environment, by the environment's id."""
 
     transcripts: dict[str, list[Part]]
-    """By play: its transcript."""
+    """Transcripts of plays, by the play's id."""
 
     notes: tuple[str, ...]
     """Notes on missing parts."""
@@ -65,13 +65,13 @@ class NamedRun(NamedTuple):
     """A run that was named on the command line."""
 
     run: RunDir
-    """The run."""
+    """The run's directory."""
 
     name: str
     """The run's name on the page."""
 
     arm: str
-    """The name of its arm. "" groups the run by its settings."""
+    """The name of the run's arm. If it is "", runs with the same settings form an arm."""
 
 
 def find_runs(words: Sequence[str], most: int) -> list[NamedRun]:
@@ -89,9 +89,10 @@ def find_runs(words: Sequence[str], most: int) -> list[NamedRun]:
 
 
 def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SavedRun:
-    """Read a run. `status` is the run's status, or the reason why it cannot be read. `most` bounds the environments.
+    """Read a run. `status` is the run's status, or the reason why it cannot be read.
 
-    `verdict` is the verdict on the status in one line. Raises RunError if no run was ever started there.
+    `verdict` is a sentence that judges the run. `most` is the largest number of environments with program and plays.
+    Raises RunError if no run was ever started there.
     """
     run.require()
     notes = [status] if isinstance(status, str) else []
@@ -126,7 +127,7 @@ def try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
 
 
 def read_rows(run: RunDir) -> JournalRows:
-    """Read the rows of a run's journal. Raises RunError, OSError."""
+    """Read the rows of a run's journal. Raises RunError if there is no journal, or as `read_journal` does."""
     try:
         return read_journal(run.metrics_path)
     except FileNotFoundError:
@@ -157,7 +158,7 @@ def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
 
     folder = run.weights / digest  # not model.path, which might have to be downloaded
     if not digest or not folder.is_dir():
-        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer, which decodes plays, with it")
+        raise RunError(f"{folder}: the newest policy is missing. Without its tokenizer, plays cannot be decoded")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
     return partial(tokenizer.decode, keep=load_chat_formats(config, tokenizer)("inside", False).marks)
 

@@ -1,4 +1,4 @@
-"""Tables of the designs of a run: by part of its learner steps, and by skill, level and win rate. Pure."""
+"""Tables of the designs of a run: a column for each part of its steps, rows by skill, level or win rate. Pure."""
 
 import re
 from collections import Counter
@@ -18,11 +18,11 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 SHADES = 5
 """Number of shades of a cell with designs. A cell without designs has the shade 0."""
 NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
-"""Bounds of the win rate classes. The anchor pays for designs with 40 % to 60 %."""
+"""Bounds of the win rate classes. By default, the anchor of the designer's reward is 1 from 40 % to 60 %."""
 
 
 class Cell(NamedTuple):
-    """Environments of a row in one part of the run."""
+    """A table cell: the environments of one row that were designed in one part of the run."""
 
     designs: int
     """Number of environments."""
@@ -31,7 +31,7 @@ class Cell(NamedTuple):
     """Mean unhinted win rate. None if it was never measured."""
 
     shade: int
-    """Shade of the cell, by the number of environments."""
+    """Shade of the cell, 0 to SHADES. A larger number of environments gives a larger shade."""
 
 
 class TableRow(NamedTuple):
@@ -48,7 +48,7 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Designs by row and part."""
+    """A table of designs. Each column is a part of the run."""
 
     title: str
     """The table's title."""
@@ -57,7 +57,7 @@ class Table(NamedTuple):
     """The learner steps of each column."""
 
     rows: tuple[TableRow, ...]
-    """The rows shown."""
+    """The rows that are shown, at most MOST_ROWS."""
 
     left_out: int
     """Number of rows that are not shown."""
@@ -67,7 +67,7 @@ class Design(NamedTuple):
     """An environment and the learner step of the policy that designed it."""
 
     step: int
-    """The learner step."""
+    """The learner step, see `pair_designs`."""
 
     environment: Environment
     """The environment."""
@@ -88,7 +88,7 @@ def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) 
 def make_tables(found: Sequence[Design]) -> list[Table]:
     """Make a table for each way to group designs. Skip tables without rows, and tables that cover too few designs."""
     made = [_make_table(title, found, row_of, order) for title, row_of, order in _WAYS]
-    return [table for table, told in made if told]
+    return [table for table, worth_showing in made if worth_showing]
 
 
 def classify_hardness(environment: Environment) -> str:
@@ -105,7 +105,7 @@ def _name_level(environment: Environment) -> str:
 
 
 def _find_last_word(environment: Environment) -> str:
-    """Return the last word of a program's name, without `Env`. Programs of nano have their family there."""
+    """Return the last word of a program's name, without `Env`. In nano's programs it is the family."""
     words = _WORDS.findall(environment.name[:LONGEST_NAME].removesuffix("Env"))
     return words[-1] if words and not environment.program else ""
 
@@ -140,8 +140,10 @@ def _make_table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """Make a table, and tell whether it is worth showing. Leaves out designs without a name, and rows after
-    MOST_ROWS."""
+    """Make a table, and tell whether it is worth showing.
+
+    Leaves out rows over MOST_ROWS, and designs for which `row_of` returns "".
+    """
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)

@@ -16,7 +16,7 @@ _LARGEST_PLAIN = 1e9
 _LARGE, _MOST_DECIMALS = 1e5, 4  # labels get an exponent from this value on, or if they need more decimals
 _NEAR = 12  # letters closer than this are moved apart
 _SMALLEST = 1e-300  # smaller values are drawn as 0
-_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of an axis: for shares; otherwise as a part of the largest value
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # minimum span of an axis: of shares; of other values, relative to the largest
 
 
 class Line(NamedTuple):
@@ -26,37 +26,37 @@ class Line(NamedTuple):
     """The text of its legend."""
 
     curve: Curve
-    """The curve."""
+    """Points of the curve."""
 
     faint: tuple[Curve, ...] = ()
-    """Faint curves of single runs behind it."""
+    """Curves of single runs, drawn faintly behind the curve."""
 
 
 class Tick(NamedTuple):
     """A tick of an axis."""
 
     at: float
-    """Its place."""
+    """Coordinate of the tick on its axis, in the picture."""
 
     label: str
-    """Its label."""
+    """Text beside the tick."""
 
 
 class Hover(NamedTuple):
     """A place that shows `text` under the mouse."""
 
     x: float
-    """Its x."""
+    """x coordinate of the place."""
 
     y: float
-    """Its y."""
+    """y coordinate of the place."""
 
     text: str
-    """The text."""
+    """The text that appears."""
 
 
 class DrawnLine(NamedTuple):
-    """A curve as SVG points."""
+    """A curve in SVG coordinates."""
 
     place: int
     """Index of the line among all lines."""
@@ -65,28 +65,28 @@ class DrawnLine(NamedTuple):
     """The text of its legend."""
 
     letter: str
-    """The letter at its end."""
+    """The letter that marks the end of the curve."""
 
     points: str
     """The line's points. "" for a single point."""
 
     band: str
-    """The outline of its intervals, or ""."""
+    """The outline of the band of intervals, or ""."""
 
     faint: tuple[str, ...]
     """Points of the faint curves."""
 
     dot: tuple[float, float] | None
-    """A single point, drawn as a dot."""
+    """Coordinates of a single point, which is drawn as a dot."""
 
     bar: tuple[float, float] | None
-    """The interval of a single point."""
+    """y coordinates of the interval of a single point."""
 
     end: float
-    """The x of its end."""
+    """x coordinate of the end of the curve."""
 
     letter_y: float
-    """The height of the letter."""
+    """y coordinate of the letter."""
 
     hovers: tuple[Hover, ...]
     """Places that show a value under the mouse."""
@@ -102,7 +102,7 @@ class DrawnChart(NamedTuple):
     """Ticks of the y axis."""
 
     zero: float | None
-    """The height of zero, if it is inside the plot."""
+    """y coordinate of zero, or None if zero is not inside the plot."""
 
     lines: tuple[DrawnLine, ...]
     """The drawn curves."""
@@ -130,7 +130,7 @@ class Scale(NamedTuple):
 
 
 def name_letter(place: int) -> str:
-    """Return the letter of a curve beside its colour: A, B, … Z, A2, …"""
+    """Return the letter that marks a curve: A, B, … Z, A2, …"""
     turn, number = divmod(place, 26)
     return chr(ord("A") + number) + (str(turn + 1) if turn else "")
 
@@ -164,7 +164,7 @@ def choose_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> DrawnChart:
-    """Draw the chart of lines. At least one of them must have a point."""
+    """Draw a chart of `lines`. At least one line must have a point. `share` shows percent, `zero` includes zero."""
     curves = [curve for line in lines for curve in (line.curve, *line.faint) if curve]
     steps = [point.step for curve in curves for point in curve]
     x = Scale(min(steps), max(max(steps), min(steps) + 1), LEFT, RIGHT)

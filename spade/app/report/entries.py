@@ -1,4 +1,4 @@
-"""The gallery of a page: each environment with its program, both arms side by side, its parents and children. Pure."""
+"""The gallery of a page: each environment with its program, two plays side by side, parents and children. Pure."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -18,40 +18,40 @@ LONGEST_SOURCE = 12_000
 LONGEST_TEXT = 2_000
 """Most characters of a hint and of a first observation. LONGEST_SOURCE bounds a program."""
 LONGEST_FACT = 200
-MOST_KIN = 8
+MOST_RELATED = 8
 
 
 class RelatedEnvironment(NamedTuple):
     """A parent or a child of an environment."""
 
     id: str
-    """Its id."""
+    """Id of the parent or child."""
 
     link: str
-    """The address of its description, or "" without a description."""
+    """The link to its entry on the page, or "" if it has no entry."""
 
 
 class PlayColumn(NamedTuple):
-    """One play."""
+    """One of two plays that stand side by side."""
 
     arm: str
-    """Its arm."""
+    """The arm of the play, in words."""
 
     outcome: str
-    """Its outcome in words."""
+    """The outcome of the play, in words."""
 
     parts: Sequence[Part] | None
-    """Its transcript. None if its tokens were not kept."""
+    """The transcript of the play, or None if its tokens were not kept."""
 
 
 class Returns(NamedTuple):
     """The finished plays of an arm, grouped by return."""
 
     arm: str
-    """The arm."""
+    """The arm, in words."""
 
     mean: str
-    """The mean return."""
+    """Mean return of these plays, as text."""
 
     levels: tuple[tuple[str, int, int], ...]
     """For each return: its value, its number of plays, and this number in percent of the largest in any arm."""
@@ -61,16 +61,16 @@ class GalleryEntry(NamedTuple):
     """An environment as the page shows it."""
 
     anchor: str
-    """Its anchor on the page."""
+    """The anchor of this entry on the page."""
 
     run: str
-    """The name of its run."""
+    """The name of the environment's run."""
 
     id: str
-    """Its id."""
+    """The environment's id."""
 
     name: str
-    """Its name."""
+    """The environment's name."""
 
     why: str
     """The reasons why the page shows it."""
@@ -97,13 +97,13 @@ class GalleryEntry(NamedTuple):
     """Returns of the finished plays, by arm."""
 
     parents: tuple[RelatedEnvironment, ...]
-    """The environments that it varies."""
+    """The environments that this one varies."""
 
     more_parents: int
     """Number of parents that are not listed."""
 
     children: tuple[RelatedEnvironment, ...]
-    """The environments that vary it."""
+    """The environments that vary this one."""
 
     more_children: int
     """Number of children that are not listed."""
@@ -111,14 +111,14 @@ class GalleryEntry(NamedTuple):
 
 def make_entries(place: int, run: SavedRun) -> list[GalleryEntry]:
     """Return the gallery entries of a run. `place` is the index of the run on the page."""
-    kin = find_children(run.designs.environments)
+    children = find_children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
 
     def link(id: str) -> str:
         return f"#{anchors[id]}" if id in anchors else ""
 
     return [
-        make_entry(run, shown, kin.get(id, []), link)._replace(anchor=anchors[id])
+        make_entry(run, shown, children.get(id, []), link)._replace(anchor=anchors[id])
         for shown in run.designs.shown
         for id in [shown.environment.id]
     ]
@@ -141,10 +141,10 @@ def make_entry(run: SavedRun, shown: ShownEnvironment, kids: Sequence[str], link
         source=highlight_program(cut_text(source.source, LONGEST_SOURCE)),
         sides=tuple(_make_side(play, run.transcripts.get(play.id)) for play in choose_pair(shown.plays)),
         returns=_make_returns(shown.plays),
-        parents=tuple(RelatedEnvironment(as_line(id, LONGEST_FACT), link(id)) for id in parents[:MOST_KIN]),
-        more_parents=len(parents[MOST_KIN:]),
-        children=tuple(RelatedEnvironment(id, link(id)) for id in kids[:MOST_KIN]),
-        more_children=len(kids[MOST_KIN:]),
+        parents=tuple(RelatedEnvironment(as_line(id, LONGEST_FACT), link(id)) for id in parents[:MOST_RELATED]),
+        more_parents=len(parents[MOST_RELATED:]),
+        children=tuple(RelatedEnvironment(id, link(id)) for id in kids[:MOST_RELATED]),
+        more_children=len(kids[MOST_RELATED:]),
     )
 
 
@@ -162,14 +162,14 @@ def _list_figures(environment: Environment) -> tuple[tuple[str, str], ...]:
 
 def _list_facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, str], ...]:
     measures, audit = environment.measures, environment.audit
-    told = "" if audit is None else f"{audit.state}{f': {audit.finding}' if audit.finding else ''}"
+    finding = "" if audit is None else f"{audit.state}{f': {audit.finding}' if audit.finding else ''}"
     known = (
         ("skill", environment.skill), ("state", environment.state), ("document", environment.document),
         ("designed at step", steps.get(environment.designed_version)), ("setting", environment.setting),
         ("variant", environment.variant), ("level", environment.level if environment.program else None),
         ("lines", measures.lines), ("hidden variables", measures.hidden_variables), ("tools", measures.tools),
         ("similarity", None if measures.similarity is None else format_figure(measures.similarity, False)),
-        ("reward levels", len(environment.levels) or None), ("audit", told),
+        ("reward levels", len(environment.levels) or None), ("audit", finding),
         ("repaired", ", ".join(environment.repairs)),
     )  # fmt: skip
     return tuple((name, as_line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))

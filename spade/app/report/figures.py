@@ -21,7 +21,7 @@ class RunFigures(NamedTuple):
     """The rows and the environments of one run, to draw."""
 
     rows: JournalRows
-    """Rows of the journal."""
+    """Rows of the run's journal."""
 
     designs: Sequence[Design] = ()
     """The environments with their learner steps."""
@@ -37,19 +37,19 @@ class Figure(NamedTuple):
     """The chart's explanation."""
 
     curve: Callable[[RunFigures], Curve]
-    """Makes the curve of a run."""
+    """Returns the curve of this figure in a run."""
 
     low: float | None = 0.0
-    """The least possible value."""
+    """The least possible value, or None if there is no bound."""
 
     high: float | None = None
-    """The greatest possible value."""
+    """The greatest possible value, or None if there is no bound."""
 
     share: bool = False
-    """True shows values in percent."""
+    """True if values are shares, shown in percent."""
 
     zero: bool = False
-    """True includes zero in the axis."""
+    """True if the axis has to include zero."""
 
 
 class Chapter(NamedTuple):
@@ -96,7 +96,7 @@ def _read_points(
 
 
 def _plot_held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
-    """Make a figure of the held-out win rate for each suite, since win rates on different suites are not comparable."""
+    """Make a figure of the held-out win rate for each suite. Win rates on different suites are not comparable."""
     suites = sorted({row.suite for run in runs for row in run.rows.evaluations})[:MOST_PARTS]
     return tuple(_plot_held_out(suite) for suite in suites or [""])
 
@@ -139,7 +139,7 @@ _CHAPTERS = (
             Figure(
                 "Return", "Unhinted, over the windows of the environments designed at a step.", _plot_returns, -1.0, 1.0
             ),
-            _plot_share("Learnable share", "learnable_share", "Share of last slots with a win rate of 20 % to 80 %."),
+            _plot_share("Learnable share", "learnable_share", "Of the last slots, with a win rate of 20 % to 80 %."),
             _plot_row("Designer reward", "designer_reward", "Mean over the last slots.", low=None),
         ),
     ),
@@ -171,7 +171,7 @@ _CHAPTERS = (
             _plot_row("Entropy", "entropy", "Of the policy, nats a token."),
             _plot_row("Gradient norm", "grad_norm", "Before clipping."),
             _plot_row("Mismatch", "mismatch", "Between the learner's and the engine's log-probabilities, nats."),
-            _plot_share("Effective samples", "effective_sample_share", "Share that the importance weights leave."),
+            _plot_share("Effective samples", "effective_sample_share", "Kish's effective sample size ÷ tokens."),
         ),
     ),
     Chapter(

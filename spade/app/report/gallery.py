@@ -1,4 +1,4 @@
-"""The choice of environments and plays that a page shows of a run. Pure."""
+"""Choose the environments and plays of a run that a page shows. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ _DETAILS = re.compile(r"\be\d{6,}\b|\d+(\.\d+)?")
 
 
 def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str]]:
-    """Choose at most `most` environments. Return the reasons for each, by id. The ways to choose take turns."""
+    """Choose up to `most` environments, one by each way of `_list_ways` in turn. Return the reasons for each, by id."""
     chosen: dict[str, list[str]] = {}
     ways = [(why, iter(order)) for why, order in _list_ways(environments)]
     for turn in zip_longest(*(order for _, order in ways)):
@@ -29,20 +29,20 @@ def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str
 
 
 def _list_ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
-    """Yield each way to choose environments: the reason, and the environments with the first choice first."""
+    """Yield each way to choose environments: its reason, and the environments, the best first."""
     scored = [(each, each.score) for each in environments if each.score is not None and each.state == "closed"]
     yield "highest regret", _sort_scored(scored, lambda score: None if score.regret is None else -score.regret)
     yield "hardest that was won", _sort_scored(scored, lambda score: score.win_rate or None)
     yield "newest scored", [each for each, _ in reversed(scored)]
     yield "quarantined", [each for each in reversed(environments) if each.state == "quarantined"]
     children = [(each, score) for each, score in scored if each.parents]
-    yield "highest reward among variations", _sort_scored(children, _sort_unrewarded)
+    yield "highest reward among variations", _sort_scored(children, _negate_reward)
     for skill in sorted({each.skill for each, _ in scored}):
         own = [(each, score) for each, score in scored if each.skill == skill]
-        yield "highest reward of its skill", _sort_scored(own, _sort_unrewarded)[:1]
+        yield "highest reward of its skill", _sort_scored(own, _negate_reward)[:1]
 
 
-def _sort_unrewarded(score: Score) -> float | None:
+def _negate_reward(score: Score) -> float | None:
     return None if score.reward is None else -score.reward
 
 

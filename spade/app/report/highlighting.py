@@ -1,4 +1,4 @@
-"""Marks the syntax of a program for a page. The style sheet has a colour for each kind of word."""
+"""Mark the syntax of a program for a page. The style sheet has a colour for each kind of word."""
 
 from markupsafe import Markup, escape
 from pygments.lexers.python import PythonLexer

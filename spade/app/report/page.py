@@ -41,8 +41,8 @@ def make_showable(value: Any) -> Any:
     `highlight_program`.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
-        told = make_visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
-        return told if len(value) <= LONGEST_TEXT else f"{told}… ({len(value)} characters)"
+        text = make_visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
+        return text if len(value) <= LONGEST_TEXT else f"{text}… ({len(value)} characters)"
     return value
 
 

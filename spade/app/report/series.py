@@ -37,7 +37,7 @@ Curve = tuple[Point, ...]
 def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
     """Return at most `most` points: means of neighbours, and the last point unchanged. Drops points over LARGEST.
 
-    The ends of intervals are averaged too: an interval does not shrink, since the windows of neighbours overlap.
+    The ends of intervals are averaged too. The mean of neighbours is not more certain, because their windows overlap.
     """
     curve = [point for point in curve if all(end is None or abs(end) <= LARGEST for end in point)]
     if len(curve) <= most:

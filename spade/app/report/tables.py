@@ -66,7 +66,7 @@ class Rejections(NamedTuple):
 
 
 class SuiteRow(NamedTuple):
-    """A kept evaluation."""
+    """An evaluation that `spade eval` made of a run."""
 
     run: str
     """The run's name."""
@@ -78,7 +78,7 @@ class SuiteRow(NamedTuple):
     """The beginning of the policy's digest."""
 
     figure: str
-    """The figure with its interval."""
+    """The headline figure with its interval, or the reason why it is missing."""
 
     categories: tuple[tuple[str, str], ...]
     """Figures by category."""
@@ -94,7 +94,7 @@ class Health(NamedTuple):
     """The run's state in words."""
 
     verdict: str
-    """The verdict on the run in one line."""
+    """A sentence that judges the run by its status."""
 
     facts: tuple[tuple[str, str], ...]
     """Facts by name."""
@@ -109,7 +109,7 @@ class Health(NamedTuple):
     """Number of earlier events that are not shown."""
 
     waits: tuple[str, ...]
-    """Descriptions of waits."""
+    """Descriptions of the waits between the run's processes."""
 
 
 def make_arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:

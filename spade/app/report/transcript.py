@@ -1,4 +1,4 @@
-"""Builds the transcript of a play from its tokens: the parts that the model read and wrote, in turn."""
+"""Build the transcript of a play from its tokens: the parts that the model read and wrote, in order."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""A line with its error band, drawn in text."""
+"""Draw a line with its error band, or a bar, in text characters."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -16,7 +16,7 @@ def draw_chart(
 ) -> Text:
     """Draw all points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
 
-    `width` and `height` count cells, including the axis. The range covers the drawn points. `with_zero` includes zero.
+    `width` and `height` count cells, including the axis. The range covers the drawn points and, if `with_zero`, zero.
     """
     if height < 1:
         return Text()

@@ -66,7 +66,7 @@ class Keyboard:
     async def read(self) -> None:
         """Read keys until cancelled, or until the terminal is gone. Then restore the terminal's mode.
 
-        Ctrl-C still sends a signal. The system would stop a process in the background that reads from the terminal.
+        Ctrl-C still sends a signal. In the background nothing is read, because the system would stop this process.
         """
         if sys.stdin is None:  # standard input was closed before the start
             return

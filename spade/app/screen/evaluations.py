@@ -1,4 +1,4 @@
-"""Evaluations as text."""
+"""Format evaluations as text."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -38,13 +38,13 @@ class MeasuredSuite(msgspec.Struct, frozen=True):
     """Result of the evaluation."""
 
     against: "MeasuredSuite | None" = None
-    """The evaluation it is compared with."""
+    """The evaluation with which this one is compared, or None."""
 
     difference: Difference | None = None
-    """The paired difference to `against`."""
+    """The paired difference to `against`, or None without a comparison."""
 
     why: str = ""
-    """The reason why a requested difference is missing."""
+    """The reason why a requested difference is missing, or ""."""
 
     step: int | None = None
     """Learner step after which the policy was made, or None if the step is unknown."""

@@ -1,4 +1,4 @@
-"""A run as an observer sees it: its live or last status, and the screen that follows it."""
+"""Read the live or last status of a run. Show it in lines, or on a screen that follows the run."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ def _list_reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]
 async def follow(client: Client, note: str, run: RunDir | None = None, console: Screen | None = None) -> None:
     """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls.
 
-    `run` is read for the page of the newest environment.
+    The page of the newest environment reads the store of `run`.
     """
     console, keyboard = console or Screen(), Keyboard()
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -149,13 +149,13 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 def explain(status: Status) -> list[str]:
     """List lines about a stall and about faulty processes, then one line for each wait."""
     counts = status.counts
-    apart = (
+    faults = (
         [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
         if counts.quarantined
         else []
     )
     if counts.audit_findings:
-        apart.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
+        faults.append(f"{counts.audit_findings} environments failed their audit, the last {counts.newest_finding}")
     unplaced = [
         f"{process.name} waits for {process.detail}" for process in status.processes if process.state == "waiting"
     ]
@@ -169,7 +169,7 @@ def explain(status: Status) -> list[str]:
     return [
         *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,
-        *apart,
+        *faults,
         *unplaced,
         *ill,
         *describe_unforeseen(status),
@@ -241,7 +241,7 @@ def describe_tool_use(status: Status) -> str:
 
 
 def tabulate_parts(status: Status) -> list[str]:
-    """Tabulate the figures of each skill and each variant, one line each. Empty before any are measured."""
+    """Tabulate the figures of each skill and each variant, one line each. Return [] if nothing is measured yet."""
     recent = status.recent
     return [*_format_table("skill", recent.skills), *_format_table("variant", recent.variants)]
 

@@ -1,4 +1,4 @@
-"""The other pages of the live view: its keys, and the newest environment with its last play."""
+"""The pages that a key opens in the live view: the list of keys, and the newest environment with its last play."""
 
 import textwrap
 from functools import cache
@@ -30,7 +30,7 @@ def draw_keys() -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for key, effect in KEYS:
         table.add_row(Text(key, "bold"), Text(effect))
-    return make_panel(table, "keys", STYLE, "Ctrl-C as before")
+    return make_panel(table, "keys", STYLE, "Ctrl-C works as in the view")
 
 
 def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
@@ -48,7 +48,7 @@ def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
 
 @cache
 def _load_tokenizer(folder: Path, thinking: bool) -> "Tokenizer":
-    """Return the tokenizer of a checkpoint. Keep it, because a page is drawn twice a second."""
+    """Return the tokenizer of a checkpoint. It is cached, because the page is drawn twice a second."""
     from spade.tokens import Tokenizer  # at the top, this import would take a third of the start of `spade status`
 
     return Tokenizer.load(folder, thinking=thinking)

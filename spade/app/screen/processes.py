@@ -76,9 +76,9 @@ def _describe_doing(process: Process) -> Text:
         return Text(f"waits for {process.detail}", "yellow")
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
-    told = "  ".join(_format_gauge(name, value) for name, value in process.gauges.items() if value)
-    unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
-    return Text.assemble((unwalled, "bold red"), (told, "dim"))
+    gauges = "  ".join(_format_gauge(name, value) for name, value in process.gauges.items() if value)
+    warning = "no sandbox: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
+    return Text.assemble((warning, "bold red"), (gauges, "dim"))
 
 
 def _format_gauge(name: str, value: float) -> str:

@@ -29,7 +29,7 @@ class ReachedRun(NamedTuple):
     """The directory or address, as shown to people."""
 
     config: Config
-    """The run's config with this host's keys. Defaults if only an address was given."""
+    """The run's config with this host's keys. The default config if only an address was given."""
 
     run: RunDir | None = None
     """The run's directory. None if only an address was given."""
@@ -55,7 +55,7 @@ class ReachedRun(NamedTuple):
 def reach(given: RunDir | Path | str, keys: Path | None = None) -> ReachedRun:
     """Find the run that a command was given. `keys` is this host's key folder if it is not the run's.
 
-    Raises RunError.
+    Raises RunError if the directory is not a run.
     """
     text = "" if isinstance(given, RunDir) else str(given)
     run = None
@@ -81,9 +81,9 @@ async def connect_observer(at: ReachedRun, patience_s: float) -> AsyncIterator[C
     abroad = at.abroad()
     limit_s = ANSWER_S if at.run is None or abroad is not None else patience_s
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, limit_s))
-    # The service compares the digests of both configs. A command that was given only an address lacks a config.
-    told = "" if at.run is None else compute_digest(at.config)
-    hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())
+    # The service compares this digest with its own. A command that was given only an address has no config.
+    digest = "" if at.run is None else compute_digest(at.config)
+    hello = Hello(PROTOCOL_VERSION, digest, "observer", f"observer-{make_command_tag(bus)}", os.getpid())
     async with AsyncExitStack() as stack:
         try:
             if abroad is not None and at.address.startswith("ipc://"):

@@ -1,4 +1,4 @@
-"""Plays of programs with tools, as people see them: tools, results of calls, and changes of the state."""
+"""Print plays of programs with tools: the tools, the calls with their results, and the changes of the state."""
 
 from collections.abc import Sequence
 
@@ -63,8 +63,8 @@ class StatePrinter:
 
     def tell(self, seen: InspectReply) -> None:
         """Print the changes since the last time. The first time, print the whole state."""
-        for told in list_differences(self._before, seen.state):
-            self._console.tell((told, "yellow"))
+        for line in list_differences(self._before, seen.state):
+            self._console.tell((line, "yellow"))
         self._before = seen.state
         self._console.tell((f"criteria: {', '.join(_describe_criteria(seen))}", "dim"))
 

@@ -25,7 +25,7 @@ class Judgement(NamedTuple):
     """The verdict in one line."""
 
     tone: Tone
-    """The colour of the verdict: good and bad news look different."""
+    """Good, neutral or bad news. The tone decides the colour of the verdict."""
 
 
 def judge_run(status: Status) -> Judgement:

@@ -62,7 +62,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
 
 
 def show_last(status: Status, steps: int) -> Status:
-    """Keep the last learner steps of the histories that charts draw by step. 0 keeps all."""
+    """Return a status whose charts show only the last `steps` learner steps, or all if `steps` is 0."""
     histories = msgspec.structs.replace(
         status.histories,
         regret_history=status.histories.regret_history[-steps:],

@@ -1,1 +1,1 @@
-"""The supervisor of the `up` commands: the processes of a run, and the number of its actors."""
+"""The supervisor of the `up` commands. It decides which processes of a run to keep up, and how many actors."""

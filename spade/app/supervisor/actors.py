@@ -27,7 +27,7 @@ class Actors:
     its requests are sent elsewhere, or its plays are given back.
 
     * wanted: the number of actors of each role to keep up
-    * fixed: roles with a number set by an order, which the autoscaler leaves alone
+    * fixed: the roles whose number an order has set; the autoscaler does not change it
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Actors:
         self._leaving: set[Launch] = set()
 
     def begin(self, counts: Mapping[Role, int]) -> None:
-        """Start the first actors. The supervisor fails if one does not become ready."""
+        """Start the first actors. The supervisor fails if an actor does not become ready."""
         self._want(counts, vital=True)
 
     def scale(self, counts: Mapping[Role, int]) -> None:

@@ -1,7 +1,7 @@
-"""Adapts the numbers of agents and engines: more while the learner starves, fewer while some are spare.
+"""Adapt the numbers of agents and engines: more while the learner waits for batches, fewer while some are not needed.
 
-Decisions are pure, and the shell reads the status. The numbers settle, because a change is judged by its expected
-effect, needs many looks in a row, and has different thresholds for growing and shrinking.
+`decide_agents` and `decide_engines` are pure. The numbers settle, because a change is judged by its expected effect,
+needs many readings of the status in a row, and has different thresholds for growing and shrinking.
 """
 
 import logging
@@ -20,14 +20,14 @@ from spade.protocol import Role, Status
 from spade.transport import Client
 
 LOOK_S = 2.0
-LOOKS = 5  # the number of agents changes after this many looks in a row call for it
-ENGINE_LOOKS = 30  # the same for engines: more, because an engine is expensive and may take minutes to start
+LOOKS = 5  # the number of agents changes after this many readings in a row call for it
+ENGINE_LOOKS = 30  # for the number of engines; larger, because an engine is expensive and may start for minutes
 STARVING = 0.2  # the learner starves if it waits for at least this share of its time
 FED = 0.05  # the learner has enough batches if it waits for at most this share of its time
 BUSY = 0.9  # agents are busy if they play at least this share of the episodes that they may play at once
 SPARE = 0.7  # an agent is spare if the others would then play at most this share
 ENGINE_FULL = 1.25  # an agent is added only if there would be at most this many requests for each engine row
-ENGINE_OVER = 1.75  # over this many requests for each engine row, agents only wait for each other: one is removed
+ENGINE_OVER = 1.75  # over this many requests for each engine row an agent is removed: agents only wait
 ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most this many requests for each row
 _COMING = ("waiting", "starting", "restarting")
 
@@ -76,7 +76,7 @@ class LoadFigures(msgspec.Struct, frozen=True):
 
 
 def compute_pressure(status: Status, config: Config) -> LoadFigures:
-    """Compute the pressure from a status."""
+    """Compute the load of a run from its status."""
     agents, engines = _list_ready(status, "agent"), _list_ready(status, "engine")
     slots, rows = len(agents) * config.actors.episodes_in_flight, len(engines) * config.engine.rows
     step = status.step_metrics
@@ -103,7 +103,7 @@ def _count_coming(status: Status, role: Role) -> int:
 
 
 def decide_agents(now: LoadFigures, more_engines: bool) -> Step:
-    """Decide on one agent more, one fewer, or no change.
+    """Return 1 to add an agent, -1 to remove one, or 0.
 
     If `more_engines`, engines may be added when the present ones are full.
     """
@@ -119,7 +119,7 @@ def decide_agents(now: LoadFigures, more_engines: bool) -> Step:
 
 
 def decide_engines(now: LoadFigures, more_agents: bool) -> Step:
-    """Decide on one engine more, one fewer, or no change.
+    """Return 1 to add an engine, -1 to remove one, or 0.
 
     If `more_agents`, agents may be added to fill engines.
     """
@@ -135,14 +135,14 @@ def decide_engines(now: LoadFigures, more_agents: bool) -> Step:
 
 
 class Debouncer:
-    """Passes a change on after `looks` readings in a row have called for it."""
+    """Lets a change pass after `looks` readings of the status in a row have called for it."""
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
         self._streak = 0
 
     def look(self, step: Step) -> Step:
-        """Return the change to make after one more look at the status."""
+        """Return the change to make, 0 for none. `step` is the change that the newest reading calls for."""
         self._streak = self._streak + step if self._streak * step > 0 else step
         if abs(self._streak) < self._looks:
             return 0
@@ -156,7 +156,7 @@ async def autoscale(client: Client, actors: Actors, config: Config) -> None:
     bounds = {role: (least, most) for role, (least, most) in asked.items() if least < most}
     patience: dict[Role, Debouncer] = {"engine": Debouncer(ENGINE_LOOKS), "agent": Debouncer(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
-        # While the replay service restarts, it does not answer. Then ask again at the next look.
+        # While the replay service restarts, it does not answer. Then ask again after LOOK_S.
         with suppress(BusError):
             now = compute_pressure(await ask_status(client), config)
             more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}

@@ -1,6 +1,6 @@
 """A new run that begins with another run's policy, and optionally its memory: `spade up CONFIG --from RUN`.
 
-Until the new run has its config, a repeated command makes everything again. After that, the same command resumes it.
+Until the new run has its config, a repeated command makes everything again. After that, it resumes the run.
 """
 
 import json
@@ -36,11 +36,11 @@ class OldRun(NamedTuple):
     """The learner step of the policy, "best", or None for the newest policy."""
 
     memory: bool = False
-    """True takes the memory too."""
+    """True to take the environment memory too."""
 
 
 def parse_step(text: str | None) -> int | str | None:
-    """Parse a step as it was typed. Raises ConfigError."""
+    """Parse a typed step. Raises ConfigError if it is neither a number nor "best"."""
     if text is None or text == "best":
         return text
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
@@ -61,7 +61,7 @@ def _start_model(run: RunDir) -> str:
 def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
     """Bring policy and memory into the new run. If the run exists, check that it began from the same run.
 
-    Raises RunError or ConfigError in one line. The other run is only read.
+    The other run is only read. Raises RunError or ConfigError if the policy or the memory is missing or does not fit.
     """
     if run.exists:
         _check_resumed(run, source)
@@ -85,9 +85,9 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
 
 
 def check_begun(run: RunDir) -> None:
-    """Refuse to start a run that a killed or refused `--from` left half made.
+    """Raise RunError if a killed or refused `--from` left this run half made.
 
-    It may hold another run's policy and memory. Raises RunError.
+    Such a directory may hold another run's policy and memory.
     """
     if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
         raise RunError(
@@ -127,7 +127,7 @@ def _choose(source: OldRun) -> KeptPolicy:
 
 
 def _check_same_model(path: str, policy: Path) -> None:
-    """Refuse an architecture or tokenizer that differs from the config's model. Raises ConfigError."""
+    """Raise ConfigError if the policy's architecture or tokenizer differs from the model at `path`."""
     from spade.policy.model_folder import resolve
     from spade.tokens.foreign import read_json
 
@@ -148,9 +148,9 @@ def _check_same_model(path: str, policy: Path) -> None:
 
 
 def check_start(run: RunDir) -> None:
-    """Check every byte of the policy that a run began with, if the learner will load it. Raises RunError.
+    """Check every byte of the policy that a run began with, if the learner will load it.
 
-    A learner with a checkpoint loads the checkpoint instead.
+    A learner with a checkpoint loads the checkpoint instead. Raises RunError if the policy is missing or damaged.
     """
     from learner.checkpoint import list_kept
     from spade.policy import manifest

@@ -1,4 +1,4 @@
-"""Makes training examples of the programs of a pool: each program answers design prompts of a config."""
+"""Make training examples from the programs of a pool. Each program is the answer to design prompts of a config."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ class Demonstrations:
         self._documents = load_grounds(config).documents
         self._end = self._tokenizer.turn_ids((), [ExampleMessage("user", "")])[0]
         self.designs = self.hints = 0
-        """Rows of each kind."""
+        """Number of designs and number of hints among the rows so far."""
 
         self.left_out: Counter[str] = Counter()
         """Number of programs and answers that were left out, by reason."""
@@ -59,7 +59,7 @@ class Demonstrations:
                 yield from self._hint(program)
 
     async def _admit(self, programs: Sequence[PoolProgram]) -> list[Verdict]:
-        """Admit or reject the programs, on the seeds of `spade env check`, which shows the reasons."""
+        """Judge each program with the seed of `spade env check`, which can show the reason of a rejection."""
         config = self._config
         async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
             return [

@@ -1,4 +1,4 @@
-"""The policies of a run on its disk: published, in checkpoints, kept for good, the best."""
+"""Find the policies that a run has on its disk: published ones, checkpoints, those kept for good, and the best."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,10 +15,10 @@ class KeptPolicy(NamedTuple):
     """The learner step after which it was made."""
 
     place: str
-    """"published", "checkpoint", "kept" or "best"."""
+    """The kind of its folder: "published", "checkpoint", "kept" or "best"."""
 
     folder: Path
-    """Its folder."""
+    """The folder with its weights."""
 
     digests: tuple[str, ...] = ()
     """The digests that the run recorded for its weights. Empty for a checkpoint."""
@@ -44,7 +44,7 @@ def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
 
 
 def find_kept_best(run: RunDir) -> KeptPolicy | None:
-    """Return the policy of the best evaluation; None if none is kept. Raises RunError if its record is damaged."""
+    """Return the policy of the best evaluation, or None without one. Raises RunError if its record is damaged."""
     from spade.policy import best
 
     found = best.find(run.path / best.FOLDER)
@@ -80,9 +80,11 @@ def compute_sound_digest(policy: KeptPolicy) -> str:
 
     digest = manifest.verify_parameters(policy.folder)
     if policy.place == "kept" and not policy.digests:
-        raise WeightsError(f"{policy.folder}: the run published no policy of step {policy.step}; was it renamed?")
+        raise WeightsError(
+            f"{policy.folder}: the run published no policy of step {policy.step}; was the folder renamed?"
+        )
     if policy.place == "checkpoint" and (made := _read_step(policy.folder.parent)) != policy.step:
-        raise WeightsError(f"{policy.folder.parent}: is the checkpoint of step {made}; was it renamed?")
+        raise WeightsError(f"{policy.folder.parent}: is the checkpoint of step {made}; was the folder renamed?")
     if policy.digests and digest not in policy.digests:
         raise manifest.make_changed_error(policy.folder, policy.digests[-1])
     return digest

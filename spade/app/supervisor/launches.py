@@ -69,7 +69,7 @@ def make_evaluator_launch(run: RunDir, config: Config) -> Launch:
 
 
 def trackers(run: RunDir, config: Config) -> list[Launch]:
-    """Return the launches of the trackers. Raises ConfigError if the package of one is missing."""
+    """Return the launches of the trackers. Raises ConfigError if the package of a tracker is missing."""
     kinds = [choice.kind for choice in config.track.choices]
     for kind in kinds:
         require(kind)

@@ -32,14 +32,14 @@ RISES: Mapping[str, Mapping[str, int]] = {
     "letter_counting": {"max_words": 1},
     "spell_backward": {"max_word_len": 1},
 }
-"""By data set and parameter: the increase of the parameter with each level."""
+"""The increase of each parameter from one level to the next, by data set and parameter."""
 SETS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {
     ("rlve", "official16"): {name: {} for name in OFFICIAL16},
     ("reasoning-gym", "nano"): {
         name: {"level": 0, "parameters": dict(small), "rises": dict(RISES[name])} for name, small in SMALL.items()
     },
 }
-"""By library and set: names of environments, with attributes that their programs have beyond the usual ones."""
+"""The environments of each set, by library and set. Each name has the additional attributes of its program."""
 
 
 def read_library_programs(library: str, names: str) -> Iterator[PoolProgram]:

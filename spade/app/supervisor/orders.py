@@ -21,7 +21,7 @@ LOOK_S = 0.2
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
-    """Parse counts such as "agents=8". Raises ConfigError."""
+    """Parse counts such as "agents=8". Raises ConfigError if a word is malformed."""
     counts: dict[Role, int] = {}
     for word in words:
         name, _, number = word.partition("=")
@@ -64,7 +64,7 @@ async def scale(at: ReachedRun, counts: dict[Role, int], on: str | None) -> str:
                 return False  # the replay service restarted and has not received a report yet
             if not wanted(status):
                 failed = [f"{each.name}: {each.detail}" for each in list_kept(status, name) if each.state == "failed"]
-                raise RunError("; ".join(failed) or f"{name}: another order came in between")
+                raise RunError("; ".join(failed) or f"{name}: another order changed the counts meanwhile")
             up = [each.role for each in list_kept(status, name) if each.state not in ("draining", "stopped", "failed")]
             ready = [each.role for each in list_kept(status, name) if each.state == "ready"]
             return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
@@ -77,7 +77,7 @@ async def scale(at: ReachedRun, counts: dict[Role, int], on: str | None) -> str:
 
 
 async def drain(at: ReachedRun, name: str) -> str:
-    """Drain the actor `name`. Return a line that says how it ended. Raises RunError."""
+    """Drain the actor `name`. Return a line about its end. Raises RunError if it is unknown or did not end in order."""
     async with connect_observer(at, CONNECT_S) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
@@ -96,8 +96,8 @@ async def drain(at: ReachedRun, name: str) -> str:
     (left,) = [each for each in list_kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
         raise RunError(
-            f"{name}: {left.detail}; its log is in the folder logs of the command that started it, on that command's "
-            "host"
+            f"{name}: {left.detail}; its log is in the folder `logs` of the command that started it, on the host of "
+            "that command"
         )
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
@@ -129,7 +129,7 @@ async def _wait_until(client: Client, met: Callable[[Status], bool], patience_s:
         return
     all_ = list_kept(await ask_status(client), supervisor)
     waiting = "".join(f"{each.name} waits for {each.detail}; " for each in all_ if each.state == "waiting")
-    raise RunError(f"not all are ready yet; {waiting}`spade actors ls` shows the state")
+    raise RunError(f"not all actors are ready yet; {waiting}`spade actors ls` shows the state")
 
 
 async def _look(client: Client, met: Callable[[Status], bool]) -> Status:

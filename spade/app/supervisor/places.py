@@ -25,7 +25,7 @@ class Places(Protocol):
         """
 
     def lives(self, run: RunDir, config: Config) -> Lives:
-        """Return the lives for a supervisor, once the run has that config."""
+        """Return the `Lives` for a supervisor. The run must already have the config of `reached`."""
 
 
 class ThisMachine:

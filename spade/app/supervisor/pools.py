@@ -115,9 +115,9 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
 
 
 def write_programs(folder: Path, programs: Iterator[PoolProgram]) -> int:
-    """Write programs into a new folder. Return their number. Raises OSError, RunError for a program that is too large.
+    """Write programs into a new folder. Return their number.
 
-    After an error, the folder keeps the programs written so far.
+    Raises OSError, or RunError for a program that is too large. The folder keeps the programs written so far.
     """
     folder.mkdir(parents=True)
     count = 0
@@ -139,7 +139,7 @@ def check_source(run: RunDir, config: Config) -> None:
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
     """Make or reopen a run (`RunDir.create`). Copy the pool or the seeds into a new run.
 
-    The copy is made before the config, which makes the folder a run. If the source cannot be read, no run is made.
+    The copy is made before the config, because a folder with a config is a run. So an unreadable source makes no run.
     """
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)

@@ -1,4 +1,4 @@
-"""`spade stop`: sends an order over the bus. Then signals the processes on this host that still hold the run."""
+"""`spade stop`: order the run to stop over its bus. Then signal the processes on this host that still hold the run."""
 
 import signal
 
@@ -60,14 +60,15 @@ async def _wait_until_left(at: ReachedRun, client: Client) -> None:
 async def _end(at: ReachedRun, trouble: BusError | None) -> None:
     """Wait until nothing holds the run. Signal the holders on this host, because the order may not have reached them.
 
-    `trouble` is the error of the order. With it, raises RunError for a holder on another host, which no signal reaches.
+    `trouble` is the error of the order, or None. After an error, raises RunError for a holder on another host, which no
+    signal reaches.
     """
-    told: set[Holder] = set()
+    signalled: set[Holder] = set()
     while at.run is not None and (holders := set(at.holders().values())):
         for holder in holders:
             if not holder.near and trouble is not None:
                 raise RunError(f"{at.run.held_by(holder)} ({trouble})")
-            if holder not in told:
+            if holder not in signalled:
                 at.run.tell(holder, signal.SIGTERM)
-                told.add(holder)
+                signalled.add(holder)
         await trio.sleep(LOOK_S)

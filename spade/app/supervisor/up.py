@@ -56,22 +56,22 @@ async def keep_up(
     the limit that ended the run, in words, or "" if a signal came first. If the run is already at its end, only the
     replay service starts. The end of `body` also ends the command.
 
-    * actor: makes an actor's orders from its role and 0-based index; None if this command keeps no actors
+    * actor: makes an actor's launch from its role and 0-based index; None if this command keeps no actors
     * address: the replay service's address; None for the run's own
     * corpus: digest of the designers' documents; a run with other documents refuses this command
-    * body: runs meanwhile, with the connection to the replay service
-    * lasting: True keeps the processes up after the end of the run
-    * lives: where the processes run
+    * body: runs while the processes are up, with the connection to the replay service
+    * lasting: True to keep the processes up after the end of the run
+    * lives: starts each process, here or on a machine of a cluster
     """
     finished = ""
     name = f"supervisor-{make_command_tag(config.bus)}"
     _log(name, run.logs / "supervisor.log")
     async with (
-        _catch_signals() as told,
+        _catch_signals() as signalled,
         supervise(config.supervise, run.logs, MODULES, lives) as supervisor,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(_leave, told, nursery.cancel_scope)
+        nursery.start_soon(_leave, signalled, nursery.cancel_scope)
         for launch in launches:
             if launch.role == "replay":  # start the replay service first, because all others call it
                 await supervisor.add(launch)
@@ -83,7 +83,7 @@ async def keep_up(
             if lasting or not client.pulse.finished:
                 supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
                 actors = None if actor is None else Actors(supervisor, actor, compute_longest_lease_s(config), nursery)
-                nursery.start_soon(_report, name, supervisor, actors, client, told.set)
+                nursery.start_soon(_report, name, supervisor, actors, client, signalled.set)
                 nursery.start_soon(_run_until_done, body, client, nursery.cancel_scope)
                 # Start all together: an engine is ready only after the learner has published.
                 for launch in launches:
@@ -98,16 +98,16 @@ async def keep_up(
 
 
 async def _tell_unanswered(run: RunDir, address: str | None, limit_s: float, scope: trio.CancelScope) -> None:
-    """Tell what to do while nothing answers: a service may still be started, and `connect` waits for it."""
+    """Warn if nothing answers within UNANSWERED_S. `connect` goes on waiting, because a service may still start."""
     with scope:
         await trio.sleep(UNANSWERED_S)
         if address is None:
-            told = (
+            advice = (
                 f"{run.path}: no answer yet; if nothing is up, `spade replay up --run {quote(run.path)}` starts the run"
             )
         else:
-            told = f"{address}: no answer yet; is the run up, and is this the `replay` in its run.json?"
-        log.warning("%s (waiting up to %g s)", told, limit_s)
+            advice = f"{address}: no answer yet; is the run up, and is this the `replay` in its run.json?"
+        log.warning("%s (waiting up to %g s)", advice, limit_s)
 
 
 async def _wait_until_finished(client: Client, lasting: bool) -> str:
@@ -131,23 +131,23 @@ def _log(name: str, path: Path) -> None:
 @asynccontextmanager
 async def _catch_signals() -> AsyncIterator[trio.Event]:
     """Yield an event that the first signal sets. Further signals are also caught, so that none interrupts the drain."""
-    told = trio.Event()
+    signalled = trio.Event()
 
     async def listen(task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(*list_ending_signals()) as signals:
             task_status.started()
             async for number in signals:
                 note_signal(number)
-                told.set()
+                signalled.set()
 
     async with trio.open_nursery() as nursery:
         await nursery.start(listen)
-        yield told
+        yield signalled
         nursery.cancel_scope.cancel()
 
 
-async def _leave(told: trio.Event, scope: trio.CancelScope) -> None:
-    await told.wait()
+async def _leave(signalled: trio.Event, scope: trio.CancelScope) -> None:
+    await signalled.wait()
     scope.cancel()
 
 
@@ -162,7 +162,7 @@ async def _report(
         with suppress(BusError):
             orders = await replay.report_processes(name, supervisor.processes(), wanted)
             if orders.stop:
-                log.info("told to stop")
+                log.info("ordered to stop")
                 leave()
             elif actors is not None:
                 actors.obey(orders)

@@ -103,7 +103,7 @@ def test_a_run_that_cannot_be_gone_on_with_is_told_and_holds_up_those_alone_that
     assert sorted(text.partition(": ")[0] for text in said if "unknown setting run.shape" in text) == [
         "full-0", "full-1", "no-memory-0",
     ]  # fmt: skip
-    assert "pool-1: is left out, since its match full-1 failed" in said
+    assert "pool-1: is left out, because its match full-1 failed" in said
 
 
 def over(place, piece, steps):

@@ -66,11 +66,11 @@ def test_the_screen_is_exactly_as_large_as_the_terminal(status, width, height):
     assert all(len(line) <= width for line in lines)
 
 
-def test_a_run_without_walls_says_so():
+def test_a_run_without_a_sandbox_says_so():
     runner = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 0.0, "live_episodes": 3.0})
-    assert "no walls" in "\n".join(draw(Status(processes=(runner,)), 80, 24))
+    assert "no sandbox" in "\n".join(draw(Status(processes=(runner,)), 80, 24))
     walled = Process("env-runner-0", "env-runner", 7, "ready", 0, gauges={"sandbox_tier": 1.0})
-    assert "no walls" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
+    assert "no sandbox" not in "\n".join(draw(Status(processes=(walled,)), 80, 24))
 
 
 def test_a_run_without_hinted_plays_draws_its_win_rate_over_the_whole_width_and_says_why():

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from spade.cluster.needs import Machine
     from spade.config import Config
 
-CLOCK_S = 2.0  # with a larger error of a clock, logs and figures of several machines do not line up
-ANSWER_S = 120.0  # a machine may have to start Python, and to load torch from a network file system
+CLOCK_S = 2.0  # largest tolerated clock error; beyond it, logs of several machines do not line up
+ANSWER_S = 120.0  # deadline for a machine, which may have to load torch from a network file system
 
 
 class MachineReport(msgspec.Struct, frozen=True):
@@ -25,10 +25,10 @@ class MachineReport(msgspec.Struct, frozen=True):
     protocol: int
     """Version of spade's message protocol."""
     gpus: int
-    """GPUs that torch sees, 0 if Ray promised no GPU."""
+    """Number of GPUs that torch sees, or 0 if Ray knows of no GPU here."""
     sees_run: bool | None
     """True if the machine sees the run's own directory, None if no run was named."""
-    walls: str
+    tier: str
     """Strongest sandbox tier that works, "" if all tiers fail."""
     lacking: str
     """The reason why no sandbox tier works, or ""."""
@@ -48,20 +48,21 @@ def look(gpus: int, run: str, record: bytes) -> MachineReport:
     from spade.protocol import PROTOCOL_VERSION
 
     began = time.time()
-    walls, lacking = trio.run(_check_walls)
+    tier, lacking = trio.run(_find_tier)
     return MachineReport(
         version=metadata.version("spade-rl"),
         protocol=PROTOCOL_VERSION,
         gpus=_count_gpus() if gpus else 0,
         sees_run=has_run(Path(run), record) if run else None,
-        walls=walls,
+        tier=tier,
         lacking=lacking,
         began=began,
         now=time.time(),
     )
 
 
-async def _check_walls() -> tuple[str, str]:
+async def _find_tier() -> tuple[str, str]:
+    """Return the strongest sandbox tier that works, and "". If all tiers fail, return "" and the reason."""
     from actors.sandbox import open_sandbox
     from actors.sandbox.tiers import LADDER
     from spade.config import load
@@ -86,7 +87,7 @@ def _count_gpus() -> int:
 def check_all_fit(screen: "Screen", run: Path | None, cluster: str) -> bool:
     """Print a line for each machine. Returns True if all are fit for the run, or for nano if no run is given.
 
-    Raises ConfigError or RunError.
+    Raises RunError if `run` is not a run. Raises ConfigError or RunError as `join_cluster` does.
     """
     from spade.app.rundir import RunDir
     from spade.app.supervisor.places import join_cluster
@@ -100,8 +101,8 @@ def check_all_fit(screen: "Screen", run: Path | None, cluster: str) -> bool:
     with join_cluster(cluster) as machines:
         for machine, sent, arrived, answer in machines.ask_each(look, (place, record), ANSWER_S):
             faults = [answer] if isinstance(answer, str) else list_faults(machine, answer, sent, arrived, config)
-            told = "; ".join(faults) or describe_machine(machine, answer)
-            screen.tell(("no  ", "red") if faults else ("ok  ", "green"), f"{machine.host}  {as_line(told)}")
+            line = "; ".join(faults) or describe_machine(machine, answer)
+            screen.tell(("no  ", "red") if faults else ("ok  ", "green"), f"{machine.host}  {as_line(line)}")
             fit &= not faults
     return fit
 
@@ -113,7 +114,7 @@ def describe_machine(machine: "Machine", found: MachineReport) -> str:
     share = MachineShare(machine.resources.get("CPU", 0.0), machine.gpus, 0, machine.own())
     unseen = "does not see the run directory, which only the learner needs"
     seen = {None: "", True: "sees the run directory", False: unseen}
-    sandbox = f"sandbox {found.walls}" if found.walls else "no sandbox, which only env-runners need"
+    sandbox = f"sandbox {found.tier}" if found.tier else "no sandbox, which only env-runners need"
     return "; ".join(filter(None, (f"spade {found.version}", str(share), seen[found.sees_run], sandbox)))
 
 
@@ -137,7 +138,7 @@ def list_faults(machine: "Machine", found: MachineReport, sent: float, arrived: 
             "does not see the run directory, and the learner may be placed here; share the directory, or pin the "
             "learner to another machine"
         )
-    if not found.walls and machine.holds(compute_needs(config, "env-runner")):
+    if not found.tier and machine.holds(compute_needs(config, "env-runner")):
         faults.append(found.lacking)
     # The machine's clock is ahead of ours by at least `now - arrived`, and by at most `began - sent`.
     off = max(found.now - arrived, sent - found.began)

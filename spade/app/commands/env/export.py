@@ -29,9 +29,9 @@ def export(
     ],
     skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="Only this skill; may be repeated.")] = None,
     win_rate: Annotated[
-        str | None, typer.Option(metavar="A..B", help="An unhinted win rate from A to B, such as 0.2..0.8.")
+        str | None, typer.Option(metavar="A..B", help="Only unhinted win rates from A to B, such as 0.2..0.8.")
     ] = None,
-    regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
+    regret: Annotated[str | None, typer.Option(metavar="A..B", help="Only regrets from A to B.")] = None,
     novelty: Annotated[
         str | None,
         typer.Option(metavar="A..B", help="Novelty from A to B: 1 − the largest similarity to programs of the memory."),

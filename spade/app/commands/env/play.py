@@ -30,7 +30,7 @@ def play(
 ) -> None:
     """Play an environment in the terminal.
 
-    For a program with tools, type calls such as find(status="new"), and done to submit.
+    For a program with tools, type calls such as find(status="new"). Type `done` to submit.
     """
     import trio
 
@@ -54,7 +54,7 @@ def play(
 
 
 def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
-    """Return source, hint and action form of an environment in a file or a run. An unknown form is None."""
+    """Return source, hint ("" if it has none) and action form (None if unknown) of an environment."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")

@@ -68,7 +68,7 @@ def show(
 ) -> None:
     """Show one environment, or one play turn by turn.
 
-    For an environment, prints the program, hint, win rates, reward and audit, and names plays to look at. For a play,
+    For an environment, prints the program, hint, win rates, reward and audit, and up to two of its plays. For a play,
     prints the model's messages and the program's answers. With tools, also prints the calls, their results, the changes
     of the state, and which criteria are met.
 
@@ -106,8 +106,8 @@ def show(
         ("a play", f"{play.id}, return {play.episode_return:g} in {play.turns} turns")
         for play in (*examples[:1], *examples[1:][-1:])
     ]
-    for name, told in (*_list_figures(env), *_list_facts(env), *plays):
-        console.tell((f"{name:<18}", "dim"), f" {told}")
+    for name, text in (*_list_figures(env), *_list_facts(env), *plays):
+        console.tell((f"{name:<18}", "dim"), f" {text}")
 
 
 def find_environment(run: Path, id: str) -> "EnvironmentDetail":
@@ -170,7 +170,7 @@ def check(
 def check_sources(
     files: "list[tuple[Path, str | Verdict]]", recipe: str | None, set_: list[str] | None, json: bool = False
 ) -> None:
-    """Check programs and print each verdict when it is known. With `json`, print all verdicts at the end.
+    """Check programs and print each verdict immediately. With `json`, print all verdicts at the end.
 
     `files` has each file with its program, or with a verdict if the file is unreadable. Exits with 1 on a rejection.
     """
@@ -215,12 +215,12 @@ def _tell_verdict(checked: "Checked") -> None:
     if verdict.repairs:
         console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
     if verdict.suspects:
-        told = ", ".join(verdict.suspects)
-        console.tell(f"     {'suspects':<14} {told}: the solution uses these words before any text states them")
+        words = ", ".join(verdict.suspects)
+        console.tell(f"     {'suspects':<14} {words}: the solution uses these words before any text states them")
 
 
 def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Verdict":
-    """Read the program at a place. Returns a verdict if that fails, so that the other programs are still checked."""
+    """Read the program at a place. Returns a rejection if it is unreadable, so that other programs are checked."""
     from spade.protocol import Stage, Verdict
 
     try:
@@ -232,7 +232,7 @@ def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Ver
 async def _check(
     files: "list[tuple[Path, str | Verdict]]", config: "Config", take: "Callable[[Checked], None]"
 ) -> None:
-    """Put the programs to admission one after the other, and give each verdict to `take`."""
+    """Check the programs one after the other as admission does. Call `take` with each verdict."""
     from actors.sandbox import open_sandbox
     from spade.app.pools.admission import judge
     from spade.progress import follow

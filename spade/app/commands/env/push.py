@@ -21,8 +21,8 @@ def push(
 ) -> None:
     """Publish a data set of environments on the Hugging Face hub.
 
-    A new repository is private without --public. Every row is read and checked first. `spade pool import hub:REPO`
-    makes a pool of the repository.
+    A new repository is private without --public. Reads and checks every row before anything is
+    published. `spade pool import hub:REPO` makes a pool of the repository.
     """
     from spade.app.models.push import check_name, push_folder
     from spade.app.pools.tables import read_table

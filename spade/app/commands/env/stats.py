@@ -3,16 +3,16 @@
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
 
-ROWS = {  # decimals of each figure
+ROWS = {  # number of decimals of each figure
     "environments": 0, "lines": 1, "hidden_variables": 2, "reward_levels": 2, "turns": 2, "win_rate_unhinted": 3,
     "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "similarity": 3, "diversity": 3,
 }  # fmt: skip
-TOOL_ROWS = {  # decimals of each figure of programs with tools
+TOOL_ROWS = {  # number of decimals of each figure of programs with tools
     "environments": 0, "lines": 1, "tools": 2, "instructions": 2, "conditions": 2, "guarded_share": 3, "seed_share": 3,
     "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "similarity": 3,
     "diversity": 3,
 }  # fmt: skip
-PAPER = {  # the paper's figures of programs with tools, from the beginning of a run to the end
+PAPER = {  # the paper's figures of programs with tools: at the beginning → at the end of a run
     "lines": "247 → 226", "tools": "7.6 → 5.9", "instructions": "4.7", "conditions": "1.9 → 2.0",
     "guarded_share": "0.2",
 }  # fmt: skip

@@ -48,13 +48,13 @@ def _list_sampled(kept: "KeptPlay") -> list[list[int]]:
     """Return the tokens that the model sampled in each turn. Raises RunError if the turns cannot be told apart."""
     from spade.codec import split_runs
 
-    said = [ids for sampled, ids in split_runs(kept.trajectory) if sampled]
-    if len(said) != kept.record.turns:
+    turns = [ids for sampled, ids in split_runs(kept.trajectory) if sampled]
+    if len(turns) != kept.record.turns:
         raise RunError(
-            f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of only {len(said)}. An empty "
+            f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of only {len(turns)}. An empty "
             "message and a turn of an endpoint leave no tokens, so it is unknown to which turns these tokens belong"
         )
-    return said
+    return turns
 
 
 async def _play_again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
@@ -66,14 +66,14 @@ async def _play_again(kept: "KeptPlay", config: "Config", console: "Screen") -> 
     from spade.protocol import Observed
     from spade.tokens import Tokenizer
 
-    said = iter(_list_sampled(kept))
+    messages = iter(_list_sampled(kept))
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     chat_format = load_chat_formats(config, tokenizer)(kept.source.reads, kept.source.single_turn)
     turn = 0
 
     async def recorded(_: "Observed") -> "Move | None":
         nonlocal turn
-        tokens = next(said, None)
+        tokens = next(messages, None)
         if tokens is None:
             return None
         turn += 1

@@ -13,9 +13,9 @@ NAME = "play"
 
 
 class PrintedPlay:
-    """A printed play of one program.
+    """A play of one program that prints each turn.
 
-    `tools` is True once a program that takes calls is open. With `state` the program's state is printed as well.
+    With `state`, it prints the program's state too. `tools` is True if the opened program has tools.
     """
 
     def __init__(self, sandbox: Sandbox, console: Screen, state: bool) -> None:
@@ -48,7 +48,7 @@ class PrintedPlay:
         return seen
 
     async def _show_state(self, seen: Observed) -> Observed | Faulted:
-        """Print the state, if it is wanted and the play goes on. The state is gone when the play ends."""
+        """Print the program's state, if wanted and the play goes on. Return `seen`, or a fault if the state is lost."""
         if self._state is None or not self.tools or seen.terminated or seen.truncated:
             return seen
         inspected = await self._sandbox.inspect(NAME)

@@ -19,7 +19,7 @@ def profile(
     """Measure where a live run's time goes.
 
     Shows processor time by process and by part, and tokens computed beside tokens used. Only processes on this machine
-    are measured. Parts need py-spy, which samples stacks from outside.
+    are measured. The times of parts need py-spy, which samples stacks from outside.
     """
     from functools import partial
 

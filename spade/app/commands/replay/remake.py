@@ -54,7 +54,7 @@ class RepeatedStep(msgspec.Struct, frozen=True):
     recorded: float | None
     """The loss that the learner reported, or None if the step was not published."""
     differs: tuple[str, ...]
-    """Metrics that differ from the recorded ones."""
+    """Names of the metrics that differ from the recorded metrics."""
 
 
 def remake(path: Path, step: int, out: Path | None) -> RepeatedStep:
@@ -114,7 +114,7 @@ def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoi
         kept = ", ".join(str(number) for number, _ in checkpoint.list_kept(checkpoints)) or "none"
         raise RunError(
             f"{checkpoints}: step {step} needs a checkpoint of step {step - every} to {step - 1}, which has been "
-            f"retired (kept: {kept}); learner.keep_checkpoints = {config.learner.keep_checkpoints} says how many stay"
+            f"deleted (kept: {kept}); learner.keep_checkpoints = {config.learner.keep_checkpoints} says how many stay"
         )
     return found
 

@@ -22,7 +22,7 @@ SHOWN = 100  # problems that are printed
 def verify(run: RunArgument, json: Json = False) -> None:
     """Check every invariant and every digest of a run.
 
-    Lists the faults. Exit code 1 if there is any.
+    Lists the faults. Exit code 1 if there is a fault.
     """
     from replay.inspect.contents import StoreContents, read_contents
     from replay.inspect.verify import find_problems
@@ -79,7 +79,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             if folder.exists():
                 yield _tell(folder, error)
             if isinstance(error, PermissionError):
-                steps.append(step)  # it may be whole
+                steps.append(step)  # a checkpoint that we may not read may be whole
             continue
         steps.append(held)
         if held != step:

@@ -1,1 +1,1 @@
-"""Modules that are copied into an exported package. So the package does not import the command line, `spade.app`."""
+"""Modules that an export copies into its package, so that the package does not import `spade.app`."""

@@ -1,4 +1,4 @@
-"""Run programs in this process. They have all of its rights, and nothing bounds their time and memory."""
+"""Run programs in this process, with all rights of the process. Nothing bounds their time and memory."""
 
 import decimal
 import random
@@ -49,7 +49,7 @@ class BareProgram(PackagedProgram):
 
     @contextmanager
     def _own_states(self) -> Iterator[None]:
-        """Give the program its own states. Raises RuntimeError if the program fails."""
+        """Run the block with the program's own global states. Raises RuntimeError if the program fails."""
         before = _get_states()
         _set_states(*self._states)
         try:

@@ -17,13 +17,13 @@ class GameState(NamedTuple):
     observation: str
     """The last observation."""
     over: bool
-    """True if no action can follow."""
+    """True if the episode is over, so that no action can follow."""
     won: bool
-    """True if the last reward wins."""
+    """True if the program ended the episode with a winning reward."""
 
 
 def replay(actions: Sequence[str]) -> GameState:
-    """Play these actions. Ignores actions after the end. Raises RuntimeError if the program fails."""
+    """Play these actions. Ignores actions after the end of the episode. Raises RuntimeError if the program fails."""
     game = json.loads((FOLDER / "game.json").read_text(encoding="utf-8"))
     program = open_program(game["program"])
     episode = GameState(program.reset(game["seed"]), False, False)

@@ -74,6 +74,6 @@ class PackagedProgram:
 
 
 def open_program(name: str) -> PackagedProgram:
-    """Return a program, to be run as the package was exported: behind the sandbox, or bare."""
+    """Return a program. It runs in the sandbox, or in this process if the package was exported with `--bare`."""
     program: PackagedProgram = import_module(f".{SETTINGS['runner']}", __package__).make_program(name)
     return program

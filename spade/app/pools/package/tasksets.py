@@ -25,7 +25,7 @@ class ProgramData(vf.TaskData):  # type: ignore[misc]
     hint: str
     """The program's hint, or "". The model does not see it."""
     lineage: dict[str, Any]
-    """The origin of the program."""
+    """The run, environment and policy that the program comes from."""
 
 
 class ProgramTask(vf.Task[ProgramData]):  # type: ignore[misc]
@@ -50,9 +50,9 @@ class ProgramsConfig(vf.TasksetConfig):  # type: ignore[misc]
     """The instances to play."""
 
     instances: int = 8
-    """Instances of each program."""
+    """Number of instances of each program."""
     seed: int = 0
-    """The seed of the first instance. The others follow it."""
+    """The seed of the first instance. The next instances have the next seeds."""
 
 
 class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[misc]
@@ -82,22 +82,22 @@ class TaskEnvConfig(vf.EnvConfig):  # type: ignore[misc]
 
 
 class TaskEnv(vf.Env[TaskEnvConfig]):  # type: ignore[misc]
-    """Plays a task. Each observation is a message of the user. The last box (LaTeX) of an answer is the action."""
+    """Plays a task. Each observation is a message of the user. The last LaTeX box of an answer is the action."""
 
     async def run(self, task: ProgramTask, agents: vf.Agents) -> None:
         """Play to the end. Raises RuntimeError if the program fails."""
         program = open_program(task.data.program)
         rewards, terminated = [], False
         try:
-            told = _open(program, await _call(program.reset, task.data.seed))
+            messages = _open(program, await _call(program.reset, task.data.seed))
             async with agents.agent.interaction(task) as interaction:
-                while not (segment := await interaction.turn(told)).terminated:
+                while not (segment := await interaction.turn(messages)).terminated:
                     played = await _call(program.step, find_action(segment.last_reply))
                     rewards.append(played.reward)
                     terminated = played.terminated
                     if terminated or played.truncated:
                         break
-                    told = [vf.UserMessage(content=played.observation)]
+                    messages = [vf.UserMessage(content=played.observation)]
                 interaction.trace.info[_RETURN] = compute_episode_return(rewards, terminated)
         finally:
             await _call(program.close)
