@@ -34,7 +34,7 @@ END_S = 2.0
 OVERTIME_S = 0.05
 """Most processor time between an answer and the next request. An honest program takes some tens of microseconds."""
 LOOK_S = 0.01
-"""The shortest pause between two looks at the processor time of a child that is close to its limit."""
+"""The shortest pause between two readings of the processor time of a child that is close to its limit."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # Python names few of the real-time signals
@@ -62,7 +62,7 @@ class ChildProcess:
         self.program = ""
         """The source that the child runs."""
         self.stage = "class"
-        """The stage of the program's life in the last request."""
+        """The stage of the last request: "class" or "play", or the stage that the child names in a fault."""
         self.frame_bytes = FRAME_BYTES
         """Most bytes of an answer."""
 
@@ -86,8 +86,8 @@ class ChildProcess:
     # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Return by how many bytes the child's memory has grown since the fork, without memory that files back. Returns
-        0 if it is dead."""
+        """Return by how many bytes the child's memory has grown since the fork. Memory that files back does not count.
+        Returns 0 if the child is dead."""
         try:
             return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):

@@ -1,7 +1,7 @@
 r"""Double literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
 
-A brace is doubled only if that is certain: the text does not compile or its line always raises, and the braces do not
-hold faulty code. Line numbers do not change. This module parses the program, so it runs only in a child.
+A brace is doubled only if this is certainly right: the text does not compile or its line always raises, and the braces
+do not hold faulty code. Line numbers do not change. This module parses the program, so it runs only in a child.
 """
 
 import ast
@@ -27,7 +27,7 @@ REPAIR = "f-string braces"
 FIELDS = 1_000
 """Most fields of a program that does not compile. A program with more fields is left unchanged."""
 ROUNDS = 3
-"""Rounds of repairs, since fields may be nested in the formats of other fields."""
+"""Most rounds of `repair_fields`. A field in the format of a repaired field is repaired in the next round."""
 
 _UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
 _WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
@@ -177,7 +177,7 @@ def repair_fields(source: str, code: CodeType, known: Sequence[Container[str]]) 
 
 
 def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
-    """Return False if no field can raise in this way. Cheap, since it runs at every load."""
+    """Return False if `repair_fields` would surely change nothing. This check is cheap, since it runs at every load."""
     # A fresh process pays for every page that it writes, so search the whole text before its strings.
     if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in find_literals(source)):
         return True
@@ -188,7 +188,7 @@ def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) ->
 
 
 def _find_names(words: str) -> set[str]:
-    """Return the words that are names or keywords. No program binds a keyword, so text with a keyword is in doubt."""
+    """Return the words that are names or keywords. `known` has all keywords, so a field with one stays unchanged."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 

@@ -1,4 +1,4 @@
-r"""Read the letter that a model chose. Pure.
+r"""Read the letter that a model chose in answer to a question with lettered choices. Pure.
 
 A letter counts only if it is chosen: `C`, `(c)`, `\textbf{C.} 42`, `C - 42 nm`, `Option C`. An article ("A mixture"),
 a name ("D-glucose", "C = 12") and two letters ("A and C") choose nothing.
@@ -137,5 +137,5 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
 
 
 def _remove_marks(text: str) -> str:
-    """Remove commands of style, marks of Markdown and mathematics, and forms of Unicode."""
+    """Remove commands of style, and marks of Markdown and mathematics. Normalize Unicode (NFKC)."""
     return _STYLES.sub("", _SPACES.sub(" ", _WIDE_SPACES.sub(_WIDE, unicodedata.normalize("NFKC", text))))
