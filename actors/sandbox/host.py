@@ -39,11 +39,11 @@ from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
-"""Most bytes that all programs together may take. Above it, plays of the largest programs end and are retried."""
+"""Limit of the memory of all programs together. Above it, plays of the largest programs are ended and retried."""
 PROCESSOR_STEPS = 12
 """The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
-"""Most seconds of a step, and most bytes, that an item of a suite may get: enough for all tests of a problem of
+"""The longest step and the largest memory that an item of a suite may get: enough for all tests of a problem of
 LiveCodeBench."""
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
@@ -102,7 +102,7 @@ class ProgramEpisode:
 
 
 class Sandbox:
-    """Episodes by name, over a few zygotes. A zygote starts when it is first needed, and again after it died.
+    """Runs episodes in children of a few zygotes. A zygote starts when it is first needed, and again after it died.
 
     Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name `np` or one of
     PACKAGES. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote serves,
@@ -177,7 +177,7 @@ class Sandbox:
         process = await self.child(entry.source, limits=limits)
         if isinstance(process, Faulted):
             return process
-        if entry.over:  # closed meanwhile
+        if entry.over:  # closed while the child was forked
             process.kill()
             return entry.answer
         entry.process = process
@@ -280,7 +280,7 @@ class Sandbox:
         except STARTING as error:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
         except BreachError as error:
-            return Faulted("infrastructure", f"the walls do not hold: {error}")
+            return Faulted("infrastructure", f"the sandbox failed its test: {error}")
         limits = limits or self.limits
         if any(judge in source for judge in self._judges):
             sibling = partial(self._spawn_child, zygote, source, limits)

@@ -53,7 +53,7 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
                 return
     raise RunError(
         f"no sandbox holds here ({'; '.join(breaches)}): `spade doctor` says what would help; "
-        "for programs of your own alone, --set sandbox.tier=none"
+        "to run only programs of your own, --set sandbox.tier=none"
     )
 
 

@@ -13,7 +13,8 @@ from spade.config import DomainName
 from spade.decoding import try_decode
 
 OBSERVATION_BYTES = 262_144
-"""Most bytes of one observation, or of all results of a message to tools, as UTF-8. More is a fault of the program."""
+"""The largest size of an observation, or of the results of all calls in a message, as UTF-8. More is a fault of the
+program."""
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
@@ -23,9 +24,9 @@ class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     source: str
     """The program's text."""
     max_turns: int
-    """Most turns of an episode."""
+    """The largest number of turns of an episode."""
     observation_bytes: int = OBSERVATION_BYTES
-    """Most bytes of an observation, and of the results of a message."""
+    """The largest size of an observation, and of the results of all calls in a message."""
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="do", tag="reset"):
@@ -194,7 +195,7 @@ class ExecutionRequest(ChildAnswer, frozen=True, tag="wanted"):
     seconds: Annotated[float, msgspec.Meta(ge=0)]
     """The seconds that the execution may take."""
     most_bytes: Annotated[int, msgspec.Meta(ge=0)]
-    """Most bytes of the output."""
+    """The largest size of the output, in bytes."""
 
 
 class ExecutionReply(ChildAnswer, frozen=True, tag="executed"):
@@ -210,7 +211,7 @@ class FailureReply(ChildAnswer, frozen=True, tag="fault"):
     kind: Literal["exception", "protocol", "reward"]
     """The kind of the fault."""
     stage: Literal["parse", "class", "interface", "construct", "schema", "play"]
-    """The stage of the program's life in which it failed."""
+    """The stage in which the program failed."""
     detail: str
     """The fault, for a person."""
 

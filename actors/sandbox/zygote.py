@@ -24,7 +24,7 @@ from spade.protocol import Faulted
 
 START_S = 30.0
 LIBRARIES_START_S = 120.0
-"""Most seconds for the start of a zygote that loads libraries and resets each of their environments once."""
+"""Limit of the seconds in which a zygote must load its libraries and reset each of their environments once."""
 
 FIXED_HASH_SEED = 0
 """The hash seed of the zygote that plays library environments.

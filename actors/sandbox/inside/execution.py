@@ -30,7 +30,8 @@ from .messages import EXECUTION_BYTES
 
 RECURSION = 50_000
 DIGITS = 50_000
-"""Most digits of a number that is read or printed, as in LiveCodeBench's own harness. Python's default is 4,300."""
+"""The largest number of digits of a number that is read or printed, as in LiveCodeBench's own harness. Python's default
+is 4,300."""
 MODULES = (
     string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools, operator,
     io, sys, json,

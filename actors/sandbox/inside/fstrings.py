@@ -10,18 +10,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST = 1_000
-"""Most characters of a field. A longer field is not read."""
+"""The largest number of characters of a field. A longer field is not read."""
 
 
 class Literal(NamedTuple):
     """An f-string in a program."""
 
     opening: str
-    """Its prefix and opening quotes."""
+    """The prefix and the opening quotes."""
     start: int
-    """The offset of its text."""
+    """The offset after the opening quotes."""
     end: int
-    """The offset after its text."""
+    """The offset of the closing quotes."""
 
     @property
     def quotes(self) -> str:

@@ -118,7 +118,7 @@ def load_time_zones() -> None:
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
-"""An answer of each form. Parsing the first answer of a form builds tables, which all children then share."""
+"""One mathematical answer of each form. The first answer of a form builds tables, which all children then share."""
 
 
 def load_heavy() -> None:

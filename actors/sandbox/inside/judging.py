@@ -22,7 +22,7 @@ class Execution(NamedTuple):
     seconds: float
     """The seconds that the execution may take."""
     most_bytes: int
-    """Most bytes of the output."""
+    """The largest size of the output."""
 
 
 Judging = Generator[Execution, str | None, tuple[str, float, bool, bool, dict[str, object]]]

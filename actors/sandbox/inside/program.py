@@ -143,10 +143,13 @@ def run_module(source: str) -> tuple[type, tuple[str, ...]]:
 
 
 def find_environment_class(module: types.ModuleType) -> type:
-    """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
+    """Return the class with `reset` and `step` that no other such class extends.
+
+    If there are several, return the one whose name ends with `Env`. Raises ProgramError if there is no unique class.
+    """
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     if taken := [base.__name__ for base in BASES if base.__name__ in map(name_of, own)]:
-        raise ProgramError("protocol", "class", f"it must not define {taken[0]}, which is given")
+        raise ProgramError("protocol", "class", f"it must not define {taken[0]}, which the runtime provides")
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
     leaves = [kind for kind in leaves if not is_interface(kind)] or leaves

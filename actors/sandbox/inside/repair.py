@@ -25,9 +25,10 @@ from .scopes import Names, is_unseen
 
 REPAIR = "f-string braces"
 FIELDS = 1_000
-"""Most fields of a program that does not compile. A program with more fields is left unchanged."""
+"""If a program that does not compile has more f-string fields than this, it is left unchanged."""
 ROUNDS = 3
-"""Most rounds of `repair_fields`. A field in the format of a repaired field is repaired in the next round."""
+"""The largest number of rounds of `repair_fields`. A field in the format of a repaired field is repaired in the next
+round."""
 
 _UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
 _WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
@@ -84,7 +85,7 @@ def repair_braces(source: str) -> str:
 
 def _find_literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
     """Add the offsets of one f-string's braces that must be doubled. Returns the number of fields read."""
-    once: list[bool] = []  # for each open literal brace: True if it was written once
+    once: list[bool] = []  # for each open literal brace: True if it was written as a single brace
     at, count = literal.start, 0
     while mark := find_brace(source, literal, at):
         at, start = mark.end(), mark.start()
@@ -115,7 +116,7 @@ def _find_literal_braces(source: str, literal: Literal, most: int, offsets: list
 
 
 def _is_field(literal: Literal, text: str) -> bool:
-    """Return True if the compiler reads the text as one field of such an f-string."""
+    """Return True if the compiler reads the text, in an f-string with the quotes of `literal`, as one field."""
     tree = _try_parse(f"{literal.opening}{text}{literal.quotes}")
     values = tree.values if isinstance(tree, ast.JoinedStr) else []
     return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
@@ -210,7 +211,7 @@ def _find_bound_names(module: CodeType) -> set[str]:
 
 
 def _is_mapping(source: str, start: int, end: int) -> bool:
-    """Return True for a string with a format that strings cannot have: `{"a": 1}`."""
+    """Return True for a field with a string and a format that no string supports, such as `{"a": 1}`."""
     text = _MAPPING.match(source, start, end)
     if text is None:
         return False

@@ -81,8 +81,8 @@ class Confinement:
 def leave_root() -> None:
     """Change to the user nobody. If the user namespace lacks this user, give up root's capabilities. Raises OSError.
 
-    In such a namespace, for example a container with one user, root is an ordinary user outside, and the kernel refuses
-    any other user.
+    In such a namespace, for example a container with one user, root is an ordinary user of the machine. The kernel
+    refuses a change to any other user.
     """
     try:
         os.setresgid(NOBODY, NOBODY, NOBODY)

@@ -11,10 +11,11 @@ from .letters import find_labelled, find_stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
-"""Most processor time of a comparison. math_verify's own limit is clock time, so its results depend on the load."""
+"""Limit of the processor time of a comparison. math_verify's own limit is clock time, so its results depend on the
+load."""
 
 LONGEST_TIDIED = 200
-"""Most characters of an answer that `tidy_answer` changes."""
+"""The largest number of characters of an answer that `tidy_answer` changes."""
 
 _AGAIN_S = 0.1
 _COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")

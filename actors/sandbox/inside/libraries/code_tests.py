@@ -1,4 +1,4 @@
-"""Programming problems: the answer is a program that must pass tests, which stand in the environment's own text.
+"""Programming problems: the answer is a program that must pass the tests in the environment's own text.
 
 The tests are LiveCodeBench's, in its two forms: text on standard input and output, or the arguments and the result of a
 method. The answer is executed in another process, and its outputs are compared here.

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 LONGEST = 10_000
-"""Most characters of a box that are searched for a letter."""
+"""Only this many characters at the beginning of a box are searched for a letter."""
 
 _STYLES = re.compile(
     r"\\(?:text)?color\s*+\{[^{}]*+\}"
@@ -59,7 +59,7 @@ _REJECTED = re.compile(
 """A remark in brackets that names letters which are not chosen: D (not A)."""
 _CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
-_SENTENCE_LENGTH = 300  # most characters of a sentence that are read
+_SENTENCE_LENGTH = 300  # only this many characters of a sentence are read
 
 
 class _Patterns(NamedTuple):

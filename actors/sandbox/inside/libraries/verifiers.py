@@ -27,7 +27,7 @@ from verifiers.v1.utils.decorators import invoke
 from .one_answer import WINS, clip_score
 
 MOST_TASKS, TASKS_BYTES = 200, 1 << 18
-"""Most tasks of a program, and most bytes of them as JSON."""
+"""The largest number of tasks of a program, and the largest size of its tasks as JSON."""
 
 ENVIRONMENTS: dict[str, Any] = {}
 """The environments that the zygote has loaded, by taskset and parameters. A child opens no file to load them."""

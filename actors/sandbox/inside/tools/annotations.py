@@ -114,7 +114,7 @@ def _describe_annotation(name: str, annotation: Any) -> Schema:
 
 
 def _merge_schemas(parts: list[Schema]) -> Schema | None:
-    """Return a schema that allows every value of any part, or None if the subset of JSON Schema cannot express it."""
+    """Return a schema for the union of `parts`, or None if our subset of JSON Schema cannot express the union."""
     nothing = {"type": "null"}
     some = [part for part in parts if part != nothing]
     optional = len(some) < len(parts)

@@ -18,7 +18,7 @@ NEXT = "User: "
 FINISHED = f"All requests are done. {SUBMIT}"
 NEITHER = "Call a tool, or submit <answer>done</answer> when all requests are done."
 ERROR_CHARACTERS = 1_000
-"""Most characters of a criterion's exception in the report to admission."""
+"""The exception of a criterion is cut to this many characters in the report to admission."""
 
 
 class ToolProgram(LoadedProgram):
