@@ -187,7 +187,7 @@ class Pool:
                 crashes += sum([await self.ended(each, within_s) for each in lost])
                 lost = []
             if crashes >= MOST_CRASHES:
-                raise SuspectError(f"{crashes} times, an {self.role} crashed or failed while it served {name}: {why}")
+                raise SuspectError(f"an {self.role} crashed or failed {crashes} times while it served {name}: {why}")
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
