@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import trio
 
-from actors.environments.domains import DOMAINS, ResponseBody
+from actors.environments.domains import DOMAINS, SentMoves
 from actors.environments.gifts import PlayerView, drop_words, find_stated_words, find_unseen_words, heard
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
@@ -89,7 +89,7 @@ class Auditor:
         self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._hint = SearchableText(job.hint)
-        self._sent: dict[tuple[int, str], ResponseBody] = {}  # the moves of recorded plays, by seed and play
+        self._sent: dict[tuple[int, str], SentMoves] = {}  # the moves of recorded plays, by seed and play
         self._returns: dict[str, float] = {}  # the returns of recorded plays, by play
         self._opened = 0
         self._answering_s = 0.0
@@ -107,9 +107,9 @@ class Auditor:
         async with trio.open_nursery() as nursery:
             for replay in replays[1::2]:
                 nursery.start_soon(self._replay, replay)
-        for rest in (self._play_at_random, self._find_gift, self._play_solutions):
+        for check in (self._play_at_random, self._find_gift, self._play_solutions):
             if not self.findings:
-                await rest()
+                await check()
 
     def cut_off(self) -> None:
         """End the audit at its deadline. This is a finding if the program's own calls took most of the time."""
@@ -134,7 +134,7 @@ class Auditor:
         """Repeat a play and describe how it differs from the recording. Returns "" if both are equal."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        sent = list(_moves(recording))
+        sent = list(_read_moves(recording))
         played = await self._play(replay.seed, recording.max_turns, follow_moves(sent))
         answers, self._returns[replay.play] = played.answers, played.episode_return
         self._sent[replay.seed, replay.play] = [
@@ -174,7 +174,7 @@ class Auditor:
         played = await self._play(seed, self._job.max_turns, anything)
         return is_won(played.episode_return, self._job.win_return)
 
-    def _collect_sent_elsewhere(self, seed: int) -> ResponseBody:
+    def _collect_sent_elsewhere(self, seed: int) -> SentMoves:
         """Return the moves of agents on other instances. Moves on this instance might be its solution."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
@@ -209,7 +209,7 @@ class Auditor:
         if listed or await self._check_lists_elsewhere():
             self.tried, self.solved = tried, solved
         if gift:
-            self.findings.append(f"its solution wins a lost instance by {_told(gift)}")
+            self.findings.append(f"its solution wins a lost instance by {_describe_gift(gift)}")
 
     async def _check_lists_elsewhere(self) -> bool:
         """Return True if the solution lists actions on an instance that was won."""
@@ -247,12 +247,12 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves with none of the words, then random ones: a program could recognise a player that stops."""
+        """Play the moves that contain none of the words, then random moves. A program could notice a mere stop."""
         player = follow_moves(drop_words(moves, words), self._domain.guesser(self._rng, self._job.reads, ()))
         return (await self._play(seed, self._job.max_turns, player)).episode_return
 
     async def _find_gift(self) -> None:
-        """Look for a hinted play that needs a word which the hint states and no observation does.
+        """Look for a hinted play that needs a word which the hint states and no observation states.
 
         A play needs a word if it returns less without the moves that have the word. The play need not be won, since the
         regret pays for any higher return. The same must hold on another instance, and there the moves must also return
@@ -261,12 +261,12 @@ class Auditor:
         for replay in self._job.replays:
             if not replay.hinted or replay.play not in self._returns:
                 continue
-            moves, reached = list(_moves(replay.recording)), self._returns[replay.play]
+            moves, reached = list(_read_moves(replay.recording)), self._returns[replay.play]
             words = await self._given(replay.seed, moves, reached)
             try:
                 if words and await self._is_gift(replay.seed, moves, words, reached):
                     does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
-                    self.findings.append(f"hinted play {replay.play} {does} by {_told(words[0])}")
+                    self.findings.append(f"hinted play {replay.play} {does} by {_describe_gift(words[0])}")
             except UndecidedError:
                 continue
 
@@ -283,7 +283,7 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that only the hint states, if the moves need them to return `least`.
+        """Return the words of these moves that only the hint states, if the play returns `least` only with these words.
 
         A word is not among them if an observation states it in time:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
@@ -308,7 +308,7 @@ class Auditor:
         return words
 
     async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
-        """Return True if a player can find the words on this instance, and the moves then return at least `least`."""
+        """Return True if random play finds the words on this instance, and the moves then return at least `least`."""
         for _ in range(SEARCHES):
             try:
                 if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
@@ -368,16 +368,16 @@ async def is_missed(move: Move, seen: Observed) -> bool:
     return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
 
 
-def _moves(recording: Recording) -> Iterator[Move]:
+def _read_moves(recording: Recording) -> Iterator[Move]:
     return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
 
 
-def _told(word: str) -> str:
+def _describe_gift(word: str) -> str:
     return f"{word[:40]!r}, which only its hint states"
 
 
 def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] = lambda _: None) -> Player[Move]:
-    """Return a player that makes these moves, then the moves of `then`. Without `then`, it leaves the play."""
+    """Return a player that makes these moves, then the moves of `then`. Without `then`, the player leaves the play."""
     left = iter(moves)
 
     async def act(seen: Observed) -> Move | None:

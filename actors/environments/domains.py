@@ -22,9 +22,9 @@ Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] 
 """Make the admission of a program from its source, the key of its secret seeds, and the settings."""
 Solving = Callable[[SolutionReply, Form], list[Move] | None]
 """Return the moves of a solution, in the form that the program reads; None if the solution lists no actions."""
-ResponseBody = Sequence[tuple[Move, bool]]
+SentMoves = Sequence[tuple[Move, bool]]
 """Moves of agents, each with True if the observation before the move did not offer its action."""
-Guessing = Callable[[random.Random, Form, ResponseBody], Policy[Move]]
+Guessing = Callable[[random.Random, Form, SentMoves], Policy[Move]]
 """Make a player for one play. It makes random moves, in the form that the program reads, and sometimes a move that an
 agent sent."""
 
@@ -41,7 +41,7 @@ class DomainAdmission:
     """Turns a solution into moves."""
 
 
-def _make_game_guesser(rng: random.Random, reads: Form, agents: ResponseBody) -> Policy[Move]:
+def _make_game_guesser(rng: random.Random, reads: Form, agents: SentMoves) -> Policy[Move]:
     actions = [(read_typed_action(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
     known, missed = [action for action, _ in actions], [action for action, is_missed in actions if is_missed]
 
@@ -51,7 +51,7 @@ def _make_game_guesser(rng: random.Random, reads: Form, agents: ResponseBody) ->
     return act
 
 
-def _make_tool_guesser(rng: random.Random, _: Form, agents: ResponseBody) -> Policy[Move]:
+def _make_tool_guesser(rng: random.Random, _: Form, agents: SentMoves) -> Policy[Move]:
     return RandomCaller(rng, [move for move, _ in agents]).act
 
 

@@ -44,7 +44,7 @@ async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, pl
 
 
 class FormProbing(Probing[str]):
-    """Plays of one game under secret seeds."""
+    """Plays of one game under secret seeds, and what they show about its solutions and the form of its actions."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
@@ -66,7 +66,7 @@ class FormProbing(Probing[str]):
     def follow(self, actions: Sequence[str]) -> GamePolicy:
         """Return a policy that takes these actions, then random actions that the observation offers.
 
-        If it did nothing instead, a program could recognise it and let it win.
+        A player that did nothing afterwards could be recognised, and a program could let it win.
         """
         left = list(actions)
         return lambda observation: left.pop(0) if left else choose(observation, self.rng)
@@ -150,7 +150,7 @@ async def list_unoffered(play: Transcript[str]) -> tuple[str, ...]:
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
         await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
-        said = find_boxed(action) or action
-        if not read_offer(answer.observation).has(said.strip()):
-            found.append(said)
+        plain = find_boxed(action) or action
+        if not read_offer(answer.observation).has(plain.strip()):
+            found.append(plain)
     return tuple(found)

@@ -51,7 +51,7 @@ the plays with nonsense."""
 
 
 class GameAdmission(Admission[str]):
-    """One game on its way through the stages."""
+    """The admission of one game."""
 
     loading = ("parse", "class", "interface", "construct")
     nothing = ""
@@ -94,8 +94,8 @@ class GameAdmission(Admission[str]):
             return self.form.probe(seed, self.form.anything)
 
         first = self.form.transcripts[:1] if self.form.reads == "inside" else []
-        told = await self.seldom_wins("random play", first, self.refused_share, play)
-        return f"{told}{self.remark}"
+        result = await self.seldom_wins("random play", first, self.refused_share, play)
+        return f"{result}{self.remark}"
 
     async def constant(self) -> str:
         """Check that one repeated action seldom wins.
@@ -108,26 +108,26 @@ class GameAdmission(Admission[str]):
         def play(seed: int) -> Awaitable[Transcript[str]]:
             return self.form.probe(seed, lambda _: always)
 
-        told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
+        result = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
         self.seed_sensitive = len(self.form.solving_plays) > 1 or len({each.answers for each in plays}) > 1
         await self.find_secrets()
-        return told
+        return result
 
     async def solution(self) -> str:
         """Check that the actions of `solution()` win, if it lists any. They are played in another process."""
-        said = "" if await self.form.find_form() else "described or left out, not replayed"
-        return "; ".join(filter(None, (said, "it reads the box" if self.form.reads == "box" else "")))
+        missing = "" if await self.form.find_form() else "it lists no actions, so it was not replayed"
+        return "; ".join(filter(None, (missing, "the program reads the box" if self.form.reads == "box" else "")))
 
     async def garbage(self) -> str:
         """Check that neither nonsense nor a damaged action raises, and that nonsense does not win."""
-        nonsense, said = [*NONSENSE, *NUMBERS], [""]
+        nonsense, sent = [*NONSENSE, *NUMBERS], [""]
         first = self.form.transcripts[0].answers[0].observation
         path = self.form.solutions[0] if self.form.solutions else ()
         slipping, more = SlippingPlayer(self.form.anything, path, first), SLIP_PLAYS
 
         def act(observation: str) -> str:
-            said.append(nonsense.pop(0) if nonsense else slipping.act(observation))
-            return said[-1]
+            sent.append(nonsense.pop(0) if nonsense else slipping.act(observation))
+            return sent[-1]
 
         while nonsense or (slipping.busy and more):
             left = len(nonsense)
@@ -136,13 +136,13 @@ class GameAdmission(Admission[str]):
             try:
                 play = await self.form.probe(self.form.seed(0), act)
             except RejectedError as error:
-                raise RejectedError(f"{error}, after {self.describe(said[-1])}") from None
+                raise RejectedError(f"{error}, after {self.describe(sent[-1])}") from None
             if len(play.actions) == left - len(nonsense) and play.won(self.form.win_return):
-                self.check_win(said[-1], play.answers[-2].observation)
+                self.check_win(sent[-1], play.answers[-2].observation)
         return ""
 
     def check_win(self, nonsense: str, observation: str) -> None:
-        """Raise RejectedError for an action that wins, unless it is a number or the observation offers it."""
+        """Raise RejectedError for a nonsense action that won, unless it is a number or the observation offers it."""
         if nonsense not in NUMBERS and not read_offer(observation).has(strip_action(nonsense)):
             raise RejectedError(f"nonsense wins: {nonsense[:40]!r}")
 
@@ -168,8 +168,9 @@ class GameAdmission(Admission[str]):
     async def find_hidden(self, index: int) -> Sequence[str]:
         """Return the words of a solution that no observation states in time to win.
 
-        Observations of all plays of the instance count, up to an action that nobody can find. A word is stated in time
-        if the solution still wins after the actions that led to the observation.
+        Observations of all plays of the instance count, but in a play only up to an action that no player can find
+        (`keep_findable`). A word is stated in time if the solution still wins after the actions that led to the
+        observation.
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
@@ -188,10 +189,10 @@ class GameAdmission(Admission[str]):
         return hidden
 
     async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
-        """Return the words that a hint must not state: all of `words`, or only those in the last action.
+        """Return the words that a hint must not state: all of `words`, or only the words in the last action.
 
-        If the solution wins without the earlier actions that have other words, these actions were steps of a search.
-        Then a hint may state their words, for example the first two of the guesses 500, 250, 375.
+        The earlier actions may have been steps of a search: the solution also wins without the actions that contain
+        other words. Then a hint may state these other words, for example the first two of the guesses 500, 250, 375.
         """
         last = find_unseen_words(self.form.solutions[index][-1:], ())
         early = [word for word in words if word not in last]
@@ -211,9 +212,9 @@ class GameAdmission(Admission[str]):
 
     @property
     def remark(self) -> str:
-        """The reason why random play may have missed accepted actions.
+        """The reason why random play may not have tried actions that the program accepts.
 
-        "" if the list of actions could be read and has all actions of the solution.
+        It is "" if the list of actions could be read and has all actions of the solution.
         """
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":

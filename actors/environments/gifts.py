@@ -1,4 +1,4 @@
-"""Find words that win a play although no observation states them. A hint with such a word is a gift, not a method.
+"""Find words that win a play although no observation states them. A hint with such a word gives the solution away.
 
 Pure. The texts of a program are hostile, so only the beginning of each observation is read.
 """
@@ -15,8 +15,8 @@ from actors.text.leaks import LEAST, THOUSANDS, SearchableText, normalise_visibl
 from spade.protocol import Observed
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
-"""Bounds of the length of an action sequence that a hint must not state. A shorter one may be the same by chance. A
-longer one is cut."""
+"""Bounds of the length of an action sequence that a hint must not state. Shorter sequences may be equal by chance.
+Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
@@ -32,10 +32,10 @@ Acted = TypeVar("Acted", str, Move)
 
 
 class PlayerView(NamedTuple, Generic[Acted]):
-    """One play, as its player acted and read."""
+    """One play from the view of its player."""
 
     actions: Sequence[Acted]
-    """The actions of the play, or its moves."""
+    """The actions of a game, or the moves of a player with tools."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
 
@@ -50,16 +50,16 @@ def heard(seen: Observed) -> str:
 
 
 def keep_findable(play: PlayerView[Acted], moves: Sequence[Acted]) -> PlayerView[Acted]:
-    """Return the beginning of a play, up to its first action with a word that only the author of `moves` can know.
+    """Return the beginning of a play, up to its first action that no player can find.
 
-    Such an action is not offered, and no observation before it states this word of the moves. So no player sees the
-    program's answer to it.
+    Such an action is not offered, and it contains a word of `moves` that no observation before it states. So no player
+    sees the program's answer to it.
     """
-    told, secret = list[SearchableText](), {word for move in moves for word in _split_words(move)}
+    shown, secret = list[SearchableText](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
-        told.append(SearchableText(observation[:READ_CHARACTERS]))
+        shown.append(SearchableText(observation[:READ_CHARACTERS]))
         sought = secret.intersection(_split_words(action))
-        unknown = any(not any(text.states(word) for text in told) for word in sought)
+        unknown = any(not any(text.states(word) for text in shown) for word in sought)
         if unknown and not _is_offered(action, observation):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
@@ -84,7 +84,8 @@ def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     A secret may be cut into pieces, so several shorter words in a row count as one word. In a call, each value counts
-    as one word, and so do the short values of the call together.
+    as one word, and the short values of the call together count as one more word. Actions whose form is listed
+    (`_has_listed_form`) are left out.
     """
     plays = list(plays)
     offers = map(read_offer, {play.observations[0] for play in plays})
@@ -92,8 +93,8 @@ def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted
     words = dict.fromkeys(
         word for action in actions if not _has_listed_form(action, listed) for word in _split_action(action)
     )
-    told = find_tellings(words, plays)
-    return [word for word in words if word not in told]
+    stated = find_tellings(words, plays)
+    return [word for word in words if word not in stated]
 
 
 def _has_listed_form(action: str | Move, listed: Iterable[tuple[ActionForm, Sequence[str]]]) -> bool:
@@ -131,19 +132,19 @@ def _read_form(action: str) -> tuple[ActionForm, tuple[str, ...]]:
 def find_tellings(words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> dict[str, Sequence[Acted]]:
     """For each word that an observation states, find the fewest actions before such an observation.
 
-    An observation after an action with the word may be an echo, so it does not count. The last observation comes too
-    late.
+    Observations after an action with the word do not count, since they may repeat the action. The last observation of a
+    play does not count, since no action follows it.
     """
     words, found = list(words), dict[str, Sequence[Acted]]()
     for play in plays:
-        said = set[str]()
+        sent = set[str]()
         for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
-            left = [word for word in words if word not in said and not (word in found and len(found[word]) <= turn)]
+            left = [word for word in words if word not in sent and not (word in found and len(found[word]) <= turn)]
             if not left:
                 break
-            told = SearchableText(observation[:READ_CHARACTERS])
-            found |= {word: play.actions[:turn] for word in left if told.states(word)}
-            said.update(_split_action(action))
+            text = SearchableText(observation[:READ_CHARACTERS])
+            found |= {word: play.actions[:turn] for word in left if text.states(word)}
+            sent.update(_split_action(action))
     return found
 
 
@@ -165,7 +166,7 @@ def find_stated_words(
 
 
 def _drop_submissions(moves: Sequence[Acted]) -> Sequence[Acted]:
-    """Leave out the answers `done` of a play with calls, since every player is told to give them."""
+    """Return the moves without the answers `done`, if there are calls. Every player is told to end with `done`."""
     if not any(isinstance(move, Move) and move.calls for move in moves):
         return moves
     return [move for move in moves if not (isinstance(move, Move) and not move.calls and _is_submission(move))]

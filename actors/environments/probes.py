@@ -21,7 +21,7 @@ Action = TypeVar("Action")
 
 
 class Transcript(msgspec.Struct, Generic[Action], frozen=True):
-    """One play."""
+    """The record of one play: its actions and the program's answers."""
 
     seed: int
     """The instance seed."""
@@ -58,19 +58,19 @@ def _group_by_seed(transcripts: Sequence[Transcript[Action]]) -> Iterable[list[T
     return grouped.values()
 
 
-def has_heeded(one: Transcript[str], other: Transcript[str]) -> bool:
-    """Return True if two plays of one seed differ by more than an echo of their actions."""
-    if one.outcome != other.outcome:
+def has_heeded(first: Transcript[str], second: Transcript[str]) -> bool:
+    """Return True if two plays of one seed differ by more than an observation that repeats the action."""
+    if first.outcome != second.outcome:
         return True
-    turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
+    turns = zip(first.actions, second.actions, first.answers[1:], second.answers[1:], strict=True)
     return any(
-        _remove_said(mine.observation, {said, also}) != _remove_said(theirs.observation, {said, also})
-        for said, also, mine, theirs in turns
+        _remove_texts(mine.observation, {action, other}) != _remove_texts(theirs.observation, {action, other})
+        for action, other, mine, theirs in turns
     )
 
 
-def _remove_said(observation: str, said: set[str]) -> str:
-    for action in sorted(said, key=len, reverse=True):
+def _remove_texts(observation: str, actions: set[str]) -> str:
+    for action in sorted(actions, key=len, reverse=True):
         observation = observation.replace(action, "")
     return observation
 

@@ -1,8 +1,8 @@
 """The env-runner process. It serves episodes and the admission of generated programs, and it audits windows.
 
-A request may come twice. The second copy is answered from memory: an opening by its episode, a step by its turn. An
-opening names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if
-its peer has left, or if it got no step during `play.lease_s`.
+A request may come twice. The second copy is answered from memory. It is recognised by its episode, and a step also by
+its turn. An opening names its program by digest. A missing program is fetched once for all waiting requests. An episode
+is freed if its peer has left, or if it got no step during `play.lease_s`.
 """
 
 import logging
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerEpisode:
-    """An episode of a peer: its first answer, and the time of its opening or last step."""
+    """An episode of a peer: the answer to its opening, and the time of its opening or last step."""
 
     def __init__(self, owner: Hello) -> None:
         self.owner = owner
@@ -68,13 +68,13 @@ class Runner:
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
-        # An agent waits for a fetch no longer than a call's deadline, so a later program is useless.
+        # An agent waits for an opening no longer than a call's deadline. A program that arrives later is useless.
         self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, PeerEpisode] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
         self._faults = RequestFaults()
-        # A request holds a place from its arrival to its reply. Further requests wait at the peers.
+        # Each request holds one place from its arrival to its reply. If no place is free, requests wait at the peers.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
 
     async def run(self) -> None:

@@ -3,7 +3,7 @@
 This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until the
 results are a hundred times as likely under one hypothesis as under the other. A hypothesis is a range of shares. Its
 likelihood is the mean over two points of the range (Wald's weight functions): the end next to the other range, and the
-middle between this end and the outer end (0 or 1). The second point decides clear cases soon.
+middle between this end and the outer end (0 or 1). Because of the second point, clear cases are decided soon.
 """
 
 from math import exp, inf, log

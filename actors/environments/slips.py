@@ -20,13 +20,14 @@ _COMMANDS = (
     re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL),
     re.compile(r"(?P<verb>[^\W\d_]+)(?P<between>_)(?P<argument>.+)", re.DOTALL),
 )
-"""The ways to write a verb with its argument: first forms such as `take lamp`, then `take_lamp`."""
+"""The ways to write a verb with its argument. The first pattern matches forms such as `take lamp` and `take(lamp)`, the
+second `take_lamp`."""
 _NUMBER = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 
 
 class Slip(IntEnum):
-    """The kinds of slips, from the most to the least frequent. AGAIN is only made directly after a proper action."""
+    """The kinds of slips, from the most to the least frequent. AGAIN repeats a proper action directly after it."""
 
     NO_ACTION = auto()
     VERB_ALONE = auto()
@@ -119,7 +120,7 @@ class SlippingPlayer:
         return self._path[self._steps - 1]
 
     def _find_slips(self, observation: str) -> tuple[dict[Kind, str], int]:
-        """Return the possible slips that were not made yet, and the number of the phase."""
+        """Return the possible slips after an observation that were not made yet, and the number of its phase."""
         offer = read_offer(observation)
         actions = [*(() if offer.kind == "guessed" else offer.readings[0]), *self._path[self._steps : self._steps + 1]]
         phase = self._find_phase(actions)

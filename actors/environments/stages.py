@@ -1,12 +1,13 @@
-"""The stages that the admissions of all domains share, and the frame that runs and records stages.
+"""The stages that the admissions of all domains share, and the base class that runs and records stages.
 
     budget       no call took more than half of its time, and no process took more than half of its memory
     repeatable   under another hash seed the same actions give the same transcript
     effect       the outcome depends on the actions
 
-Every play has the calls of an agent's play: a fresh process, load, one reset, turns, the end. So a program cannot tell
-admission from a play by the order of calls. Other requests go to processes that are not played, or come after the last
-turn. Stages of few plays come first. The tests of luck (`sequential.py`) need the most plays, each on its own instance.
+Every play makes the same calls as an agent's play: a fresh process, load, one reset, turns, the end. So a program
+cannot tell admission from a play by the order of calls. Other requests go to processes that are not played, or come
+after the last turn. Stages with few plays come first. The tests of luck (`sequential.py`) need the most plays, each on
+its own instance.
 """
 
 import time
@@ -27,7 +28,7 @@ from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import format_beside
 
 REFUSED_GAP = 0.15
-"""If random play wins a share of random_win_share + REFUSED_GAP, the program passes at most once in 100 times."""
+"""A program whose random play wins a share of random_win_share + REFUSED_GAP passes at most once in 100 admissions."""
 PLAYS_A_STEP = 5
 """Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
@@ -35,7 +36,7 @@ WINS_REPEATED = 3
 
 
 class Admission(ABC, Generic[Action]):
-    """One candidate on its way through the stages of its domain."""
+    """The admission of one candidate program: the stages of its domain and their results."""
 
     loading: ClassVar[Sequence[str]]
     """The stages that a candidate has passed once its first process answers `reset`."""
@@ -59,7 +60,7 @@ class Admission(ABC, Generic[Action]):
 
     @abstractmethod
     def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
-        """Return the stages after the loading, `episode` first. Each returns its remark."""
+        """Return the methods of the stages after the loading, `episode` first. A method returns the stage's remark."""
 
     @abstractmethod
     def describe(self, action: Action) -> str:
@@ -85,13 +86,13 @@ class Admission(ABC, Generic[Action]):
             self.close(await stage(), passed=True)
 
     def close(self, reason: str, passed: bool) -> None:
-        """End the running stage, with its reason and time."""
+        """Record the end of the running stage, with its reason and duration."""
         now = time.monotonic()
         self.stages.append(Stage(self.stage, passed, reason, now - self.began))
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Record that all loading stages before `stage` passed. The first of them gets the time of all."""
+        """Record that all loading stages before `stage` passed. The first of them gets the duration of all."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)
@@ -173,9 +174,9 @@ class Admission(ABC, Generic[Action]):
     async def effect(self) -> str:
         """Check that the outcome depends on the actions.
 
-        Two plays of one instance that differ in a reward prove it. An instance that was played only once, and won,
-        proves nothing, so it is played again by doing nothing. If nobody wins, the remark says that the test is
-        uncertain. The program then passes: its designer is paid only after an agent wins, and wins are audited.
+        Two plays of one instance that differ in a reward prove it. If an instance was played only once, and won, it is
+        played again by a player that does nothing. If no instance is won, the remark says that the test is uncertain,
+        and the program passes. Its designer is paid only after an agent wins, and wins are audited.
         """
         plays = list(self.probing.transcripts)
         if has_other_rewards(plays):

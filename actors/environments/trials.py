@@ -1,4 +1,4 @@
-"""Play a program for admission with the calls of an agent's play, so that the program cannot tell the difference."""
+"""Play a program for admission. The calls are those of an agent's play, so that the program cannot tell them apart."""
 
 import random
 import sys
@@ -56,15 +56,15 @@ class Trials(Generic[Action]):
         self.repairs: Repairs = ()
         """The repairs of the program's text."""
         self.life = "class"
-        """The stage of the program's life that the last process reached."""
+        """The stage that the program reached in the last process (`ChildProcess.stage`)."""
         self.slowest_s = 0.0
         """The time of the slowest call after loading, counted as in `ChildProcess.counted_s`."""
         self.counted_s = 0.0
         """The time of all calls, counted as in `ChildProcess.counted_s`."""
         self.patience_s = limits.load_s + 4 * limits.step_s
-        """Limit of the time of all calls together."""
+        """Limit of the time of all calls together. The tests of luck raise it with each play."""
         self.peak_bytes = 0
-        """The most memory that a process took."""
+        """The largest memory growth of a process since its fork."""
 
     @asynccontextmanager
     async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[ChildProcess, Observed]]:
@@ -128,8 +128,8 @@ class Trials(Generic[Action]):
 
 
 class Probing(Generic[Action]):
-    """Plays of one program under secret instance seeds, and their `transcripts`. The argument `seed` is the key of the
-    secret seeds."""
+    """Plays of one program under secret instance seeds, and their `transcripts`. The secret seeds are derived from the
+    argument `seed`."""
 
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials

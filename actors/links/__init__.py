@@ -1,1 +1,1 @@
-"""The links of an actor to services: connections to them, work on leases, and the errors in serving a request."""
+"""The links of an actor to services: connections, work on leases, and a counter of errors while requests are served."""

@@ -1,8 +1,8 @@
 """The connections of an actor that leases work: the replay service, other services, and an outbox.
 
-An order to leave cancels only the work. After an order to retire, the present work is finished, and no more is leased.
-Messages to the replay service go through the outbox. The outbox sends them even after the work has ended, so the
-connections close last.
+If the process is told to leave, only the work is cancelled. If it is told to retire, it finishes its present work and
+leases no more. Messages to the replay service go through the outbox. The outbox sends them even after the work has
+ended, so the connections close last.
 """
 
 import logging
@@ -62,7 +62,7 @@ class ActorConnections:
         return arrived
 
     async def services(self) -> None:
-        """Wait for a service of each pool. The log names the missing one."""
+        """Wait until each pool has a live service. Log the role of a missing service."""
         for role, pool in self.pools.items():
             while not await pool.available(self.config.bus.call_deadline_s):
                 log.warning("no live %s within %g s; still waiting", role, self.config.bus.call_deadline_s)
@@ -77,7 +77,7 @@ async def attend(
     work: Callable[[ActorConnections], Awaitable[None]],
     corpus: str = "",
 ) -> None:
-    """Connect to the replay service and these `services`, report ready, and work until told to leave.
+    """Connect to the replay service and these `services`, report ready, and work until the process is told to leave.
 
     The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
     """

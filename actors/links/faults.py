@@ -31,7 +31,7 @@ class RequestFaults:
     def note(self, asked: object, error: Exception) -> str:
         """Count the error under the type of `asked`, and describe it in one line.
 
-        The log has the traceback of the 1st, 2nd, 4th, 8th … error of a kind: a model's text must not fill the disk.
+        Only the 1st, 2nd, 4th, 8th … error of a kind is logged with a traceback, so that errors cannot fill the disk.
         """
         kind = f"{type(asked).__name__} ended in an unforeseen {type(error).__name__}"
         self._kinds[kind] += 1

@@ -1,9 +1,9 @@
 """Connections to all live services of one role, as the replay service names them.
 
-A pool follows the pulses: it connects to services that appear and drops services that are gone. Calls to a dropped
-service fail with `LostError` immediately, and not at their deadline. A service that restarts at its address keeps its
-connection. A service that answers although no pulse names it keeps its connection for bus.silence_s: a replay service
-that restarted may not have heard of it yet.
+The replay service lists the live services in its `Pulse` messages. A pool connects to services that appear there and
+drops services that are gone. Calls to a dropped service fail with `LostError` immediately, and not at their deadline. A
+service that restarts at its address keeps its connection. A service that answers although no pulse names it keeps its
+connection for bus.silence_s, because a replay service that has restarted may not know the service yet.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 _UNEVEN = 1.25  # a service chosen by `near` may have at most this many times the mean number of holders
 
 
-MOST_ENDS = 2  # services that may crash while they serve a request, before no further service is asked
+MOST_CRASHES = 2  # after this many services crashed while they served a request, no further service is asked
 
 
 class LostError(BusError):
     """The service went away while it was needed, or no service is live.
 
-    `name` and `life` identify the service that had the request. `life` is "" if no service had it, or if the service
-    left in order.
+    `name` and `life` identify the service that had the request. A life is one run of a service's process, from its
+    start to its end. `life` is "" if no service had the request, or if the service left in order.
     """
 
     def __init__(self, text: str, name: str = "", life: str = "") -> None:
@@ -78,7 +78,7 @@ class PooledService:
 
     @property
     def life(self) -> str:
-        """Return the name of the service's life. Each restart begins another life.
+        """Return the id of the present run of the service's process (its life). Each restart has another id.
 
         Returns "" if the service is not connected, or if it left in order.
         """
@@ -87,8 +87,8 @@ class PooledService:
     async def call(self, request: Request[Reply], deadline_s: float) -> Reply:
         """Ask and wait.
 
-        Raises LostError if the service is gone, SuspectError if it crashed, else the errors of the bus.
-        A service that was only out of reach for a while is asked again.
+        Raises LostError if the service is gone, SuspectError if it crashed, and BusError for other failures. If the
+        service was only out of reach for a while, it is asked again.
         """
         client = self._client
         if client is None:
@@ -104,7 +104,7 @@ class PooledService:
         raise LostError(f"{self.peer.name} is gone", self.peer.name, client.life if sent else "")
 
     async def live(self, hello: Hello, bus: Bus, connected: Callable[[], None]) -> None:
-        """Hold the connection until the scope is cancelled. Then fail every call under way."""
+        """Keep the connection open until `scope` is cancelled. Then all running calls fail with LostError."""
         with self.scope:
             async with connect(self.peer.address, hello, bus=bus) as self._client:
                 connected()
@@ -142,8 +142,8 @@ class Pool:
     def hold(self, near: str = "") -> Iterator[PooledService]:
         """Hold the live service with the fewest holders during the block. Raises LostError without a live service.
 
-        Callers with the same `near` get the same service, as long as it has at most 1.25 times its share of holders.
-        After that they get the next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
+        Callers with the same `near` get the same service, as long as it has at most 1.25 times the mean number of
+        holders. Further callers get the next service (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
         """
         live = self.connected
         if not live:
@@ -163,11 +163,11 @@ class Pool:
         """Ask the service that `hold` would choose. If it is lost, ask another service. Wait while no service is live.
 
         This is for requests that any service of the role can answer. Raises LostError if no service could answer in
-        time, SuspectError if two services crashed, or met an unforeseen error, while they served this request. Else
-        raises the errors of the bus.
+        time, SuspectError if two services crashed, or met an unforeseen error, while they served this request, and
+        BusError for other failures.
         """
         name, until = type(request).__name__, trio.current_time() + deadline_s
-        ends = 0
+        crashes = 0
         lost: list[LostError] = []
         why: BusError
         while await self.available(until - trio.current_time()):
@@ -175,23 +175,23 @@ class Pool:
                 with self.hold(near) as service:
                     return await service.call(request, until - trio.current_time())
             except SuspectError as error:
-                ends, why = ends + 1, error
+                crashes, why = crashes + 1, error
             except LostError as error:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s goes to another service: %s", name, why)
             self.asked_again += 1
-            # Before asking a third service, find out which of the lost services have ended.
-            if ends + len(lost) >= MOST_ENDS:
+            # Before asking a third service, find out which of the lost services have crashed.
+            if crashes + len(lost) >= MOST_CRASHES:
                 # A service that never comes back must not use up the time of the call before other services are asked.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
-                ends += sum([await self.ended(each, within_s) for each in lost])
+                crashes += sum([await self.ended(each, within_s) for each in lost])
                 lost = []
-            if ends >= MOST_ENDS:
-                raise SuspectError(f"{ends} times an {self.role} ended, or failed, while it served {name}: {why}")
+            if crashes >= MOST_CRASHES:
+                raise SuspectError(f"an {self.role} crashed or failed {crashes} times while it served {name}: {why}")
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Wait up to `within_s`. Return True if the lost service comes back in another life: then it had ended."""
+        """Wait up to `within_s` for a lost service to come back. Return True if it was restarted, as after a crash."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):
@@ -220,7 +220,10 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[PooledService]:
-        """Drop the services that the pulse no longer names, immediately or later. Returns the new services."""
+        """Drop the services that the pulse does not name, but keep those that still answer for bus.silence_s.
+
+        Returns the new services.
+        """
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
             self._services[peer].unnamed_since = None

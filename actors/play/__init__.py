@@ -1,2 +1,2 @@
-"""A play of the model: its settings, its voice (the source of its answers), its episode, and the examiner, which plays
-the items of suites."""
+"""Plays of the model: their settings, their voices (the sources of the model's answers), their episodes, and the
+examiner, which plays the items of suites."""

@@ -21,10 +21,10 @@ ChatFormats = Callable[[Form, bool], ChatFormat]
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain on the model's side."""
+    """The functions with which the model designs and plays programs of one domain."""
 
     profiles: Mapping[str, Callable[[Config], Profile]]
-    """The prompts, by model.profile."""
+    """Makes the prompts, by the value of the setting model.profile."""
     chat_formats: Callable[[Config, Tokenizer], ChatFormats]
     """Makes the chat formats of a checkpoint's plays. Raises RunError if the checkpoint does not support them."""
 
@@ -48,7 +48,7 @@ def load_chat_formats(config: Config, tokenizer: Tokenizer) -> ChatFormats:
     return DOMAINS[config.run.domain].chat_formats(config, tokenizer)
 
 
-def _make_game_talks(config: Config, _: Tokenizer) -> ChatFormats:
+def _make_game_chat_formats(config: Config, _: Tokenizer) -> ChatFormats:
     opening = load_profile(config).play
     examples = config.play.examples
     return lambda reads, single_turn: GameChatFormat(partial(opening, single_turn=single_turn), reads, examples)
@@ -67,7 +67,7 @@ def _make_tool_chat_formats(config: Config, tokenizer: Tokenizer) -> ChatFormats
 DOMAINS: Mapping[DomainName, Domain] = {
     "games": Domain(
         {"nano": lambda _: WORLDS["games"].profile, "full": lambda config: FullProfile(config.design, config.play)},
-        _make_game_talks,
+        _make_game_chat_formats,
     ),
     "tools": Domain(
         {

@@ -2,7 +2,7 @@
 
 A record depends only on its item, its sample and the policy. If an item's program fails, the answer counts as wrong,
 and the record has the reason. If one of our own services fails, the sample is played again. If two services crash while
-they serve a sample, it is played again later, with no other sample beside it. If two crash then as well, the sample
+they serve a sample, it is played again later, while no other sample is played. If two services crash again, the sample
 counts as the cause.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import trio
 
 from actors.links.connected import ActorConnections
-from actors.links.pool import MOST_ENDS
+from actors.links.pool import MOST_CRASHES
 from actors.play.episode import UnfinishedPlay, play
 from actors.play.play_settings import PlayResult, PlaySettings
 from spade.codec import compute_program_digest
@@ -124,12 +124,12 @@ class Examiner:
                     _record_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset()
                 )
             suspected, late = suspected + played.suspect, late + played.late
-            if suspected == MOST_ENDS and not alone:
+            if suspected == MOST_CRASHES and not alone:
                 log.info("%s, sample %d, is played alone later: %s", as_line(item.name), number, played.why)
                 return None
-            if MOST_ENDS in (suspected, late):
+            if MOST_CRASHES in (suspected, late):
                 log.info("%s, sample %d: %s", as_line(item.name), number, played.why)
-                kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
+                kind: ErrorKind = "environment" if suspected == MOST_CRASHES else "timeout"
                 return SampleResult(
                     _record_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset()
                 )
@@ -167,24 +167,24 @@ def _list_versions(played: PlayResult) -> frozenset[int]:
 
 def _record(item: SuiteItem, number: int, seed: int, played: PlayResult, win_return: float) -> SampleRecord:
     """Return the record of a play that is over."""
-    ended, said = played.ended, played.transcript
+    ended, transcript = played.ended, played.transcript
     error: ErrorKind | None = None
-    if said.unfit:
+    if transcript.unfit:
         error = "unfit"
     elif ended.fault:
-        error = "environment" if said.said else "ungeneratable"
+        error = "environment" if transcript.said else "ungeneratable"
     return SampleRecord(
         item=item.name,
         sample=number,
         seed=seed,
-        prompt=_compute_digest(said.prompt),
-        text="\n\n".join(said.said),
-        extracted=said.answer,
+        prompt=_compute_digest(transcript.prompt),
+        text="\n\n".join(transcript.said),
+        extracted=transcript.answer,
         correct=error is None and is_won(ended.episode_return, win_return),
         score=ended.episode_return,
-        finish=said.finish,
-        read=said.read,
-        sampled=said.sampled,
+        finish=transcript.finish,
+        read=transcript.read,
+        sampled=transcript.sampled,
         seconds=ended.seconds,
         error=error,
         detail=_format_detail(ended.fault),
@@ -194,7 +194,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: PlayResult, win_ret
 def _record_failed(
     item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: UnfinishedPlay, seconds: float
 ) -> SampleRecord:
-    """Return the record of a sample that could not be measured, however often it was played."""
+    """Return the record of a sample that could not be measured, although it was played several times."""
     return SampleRecord(
         item=item.name,
         sample=number,

@@ -67,7 +67,7 @@ class PlayTranscript:
     """The model's side of a play."""
 
     prompt: bytes = b""
-    """The first prompt, as in TurnSaid; empty without one."""
+    """The first prompt (`TurnSaid.prompt`); empty before the first turn."""
     said: list[str] = field(default_factory=list)
     """The text of each turn."""
     answer: str = ""
@@ -87,6 +87,6 @@ class PlayResult:
     """A finished play."""
 
     ended: EndedPlay
-    """The play as it is handed in."""
+    """The play in the form that the replay service stores."""
     transcript: PlayTranscript
-    """The words of the play."""
+    """The model's texts and token counts."""

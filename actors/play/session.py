@@ -27,15 +27,15 @@ class Reply(NamedTuple):
 
     text: str
     cut: bool
-    """True if the answer was cut at its greatest length."""
+    """True if the answer was cut off because it reached the largest allowed number of tokens."""
 
 
 @dataclass(frozen=True)
 class Session(ActorConnections):
-    """The connections of an actor that samples, with all that it needs to talk to its model."""
+    """The connections of an actor that samples, and what it needs to prompt its model and to read the answers."""
 
     sampler: Role
-    """The role of its engines."""
+    """The role of the services that sample for this actor: engine or endpoint."""
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
     """Begins the dialogue of a play."""
@@ -103,7 +103,7 @@ async def attend(
     work: Callable[[Session], Awaitable[None]],
     corpus: str = "",
 ) -> None:
-    """Connect, report ready, and work until told to leave.
+    """Connect, report ready, and work until the process is told to leave.
 
     The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
     """

@@ -1,1 +1,1 @@
-"""The processes that design, curate, play and evaluate, and the work on jobs that they share."""
+"""The processes of designers, curators, agents and evaluators, and the work on jobs that two of them share."""

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 
 class PlayDelivery:
-    """Plays on their way to the replay service, one message at a time.
+    """Sends finished plays to the replay service, one message at a time.
 
-    Plays that end meanwhile go with the next message.
+    Plays that finish while a message is under way go with the next message.
     """
 
     def __init__(self, replay: ReplayClient, most: int) -> None:
@@ -40,8 +40,8 @@ class PlayDelivery:
     async def deliver(self, play: EndedPlay) -> None:
         """Deliver a play, and return when it is acknowledged.
 
-        The lock serves callers in the order of their calls. So when a caller gets the lock, either an earlier caller
-        has sent its play, or its play is the first in the list.
+        Callers get the lock in the order of their calls. So when a caller gets it, either an earlier caller has sent
+        the play, or the play is the first in the list.
         """
         self._waiting.append(play)
         async with self._turn:

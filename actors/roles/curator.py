@@ -33,7 +33,7 @@ class Curator(JobWork):
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
         if compute_program_digest(program.source) != job.digest:
-            raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
+            raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; restore it")
         library = self._config.pool.library
         if library or read_served(program.source, self._config.sandbox.servers):
             leveled = replace(program, source=set_level(program.source, job.level)) if program.levels else program

@@ -45,13 +45,13 @@ class Attempt:
 
     number: int
     document: str
-    """The id of its document; "" without a corpus."""
+    """The id of the document that the prompt showed; "" without a corpus."""
     completion: str
     trajectory: Trajectory
     cut: bool
     """True if the completion ended at design.max_tokens."""
     shown: tuple[str, ...]
-    """The examples in its prompt."""
+    """The ids of the environments that the prompt showed as examples."""
     situation: Situation
 
 
@@ -124,8 +124,8 @@ class Designer(JobWork):
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
         nearest, bound = await self._replay.similarity(source), self._config.design.novelty_bound
         if nearest.value is not None and nearest.value > bound:
-            told = f"its similarity to {nearest.environment} is {format_beside(nearest.value, bound)}, over {bound:g}"
-            return FailedStage("novelty", told)
+            reason = f"its similarity to {nearest.environment} is {format_beside(nearest.value, bound)}, over {bound:g}"
+            return FailedStage("novelty", reason)
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
         if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
@@ -155,9 +155,9 @@ class Designer(JobWork):
         )
 
     async def _write_hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
-        """Write the hint of a program, or return the reason why it failed.
+        """Ask for the hint of a program. Returns the hint, or the reason why the attempt failed.
 
-        A hint that gives a value away is written once more.
+        If the hint gives a value away, a second hint is asked for.
         """
         given_away = ""
         for again in ((), (2,)):
@@ -173,12 +173,12 @@ class Designer(JobWork):
     async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
         """Ask for one hint. It is not trained on, so it needs no trajectory."""
         design, profile = self._config.design, self._session.profile
-        said = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
-        if said is None:
+        reply = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
+        if reply is None:
             return FailedStage("hint", "the program leaves no room for a hint")
-        if said.cut:
+        if reply.cut:
             return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
-        hint = profile.hint_text(said.text)
+        hint = profile.hint_text(reply.text)
         if len(hint) > MOST_HINT:
             return FailedStage("hint", f"it is over {MOST_HINT} characters")
         return hint or FailedStage("hint", "no hint was written")

@@ -12,7 +12,7 @@ FEWEST = 2
 
 
 class DiversityMeter:
-    """Measures the diversity again and again. Gauge: `diversities`, the measurements made."""
+    """Measures the diversity again and again. The gauge `diversities` counts the measurements."""
 
     def __init__(self, session: Session, embedding: Embedding) -> None:
         self._session = session

@@ -1,7 +1,7 @@
-"""The evaluator process: measures the newest policy on the same held-out items, unhinted, again and again.
+"""The evaluator process: measures the newest policy on the same held-out items, without hints, again and again.
 
-Items, instance seeds and sampling seeds are the same each time. So two evaluations differ by the policy, not by the
-draw. The items are not trained on, and only their figures are kept.
+Items, instance seeds and sampling seeds are the same each time. So two evaluations differ only by the policy. The items
+are not trained on, and only their figures are kept.
 
 The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
@@ -41,9 +41,10 @@ PlaySettingsOf = Callable[[SuiteItem], Awaitable[PlaySettings]]
 def summarise_samples(
     examined: Sequence[SampleResult], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
 ) -> Evaluation | None:
-    """Compute the figures of an evaluation, or None if no published weights sampled. `categories`: by item.
+    """Return the figures of an evaluation, or None if no answer was sampled from published weights.
 
-    An error counts as a wrong answer, so that no policy looks better for the faults that it provokes.
+    `categories` has the category of each item. An error counts as a wrong answer, so that no policy looks better for
+    the faults that it provokes.
     """
     versions = frozenset[int]().union(*(each.versions for each in examined))
     if not versions:
@@ -120,12 +121,12 @@ class Evaluator:
 def _make_examiner(session: Session, held_out: HeldOut) -> Examiner:
     """Make the examiner.
 
-    Samples of a suite are played as the suite says, samples of a folder as the run's own plays.
+    It plays samples of a suite as the suite says, and samples of a folder of programs like the run's own plays.
     """
     play, seed = session.config.play, session.config.run.seed or 0
     if held_out.played_by is None:
         patiently = replace(session, config=extend_deadlines(session.config, play.max_turn_tokens))
-        return Examiner(patiently, "programs", seed, _OfFolder(patiently).play_settings, play.win_return)
+        return Examiner(patiently, "programs", seed, _FolderPlaySettings(patiently).play_settings, play.win_return)
     suite, protocol = held_out.played_by
     patiently = replace(session, config=extend_deadlines(session.config, protocol.sampling.max_tokens))
     return Examiner(patiently, suite.name, seed, _make_suite_play_settings(patiently, suite, protocol), WIN)
@@ -140,8 +141,8 @@ def _make_suite_play_settings(session: Session, suite: Suite, protocol: Protocol
     return play_settings
 
 
-class _OfFolder:
-    """Makes the manners for plays of programs in a user's folder. Admission examines each program once, before its
+class _FolderPlaySettings:
+    """Makes the settings of plays of programs in a user's folder. Admission examines each program once, before its
     first play."""
 
     def __init__(self, session: Session) -> None:

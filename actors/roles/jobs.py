@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class JobWork(ABC):
-    """Work on design jobs. `pool`: digest of the list from which programs are brought, "" for a designer.
+    """Work on design jobs. `pool` is the digest of the list from which a curator brings programs; "" for a designer.
 
     Gauges: `designs` going on, `rejects` and `admitted` handed in, `repaired` (admitted after a repair),
     `designs_released`.

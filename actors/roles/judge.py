@@ -1,4 +1,4 @@
-"""The model itself as the reviewer of programs. Not trained on."""
+"""The model itself as the reviewer of programs. Its reviews are not trained on."""
 
 from collections.abc import Sequence
 
@@ -41,16 +41,16 @@ async def ask_objection(
     """Ask the model a question about a program. Returns its reason if it answers no, else "".
 
     An unreadable answer does not count against the program. A program that leaves no room for the question is refused,
-    since a long program could otherwise avoid it. Counts the questions, the noes and the unreadable answers in the
-    gauges of this kind. Raises BusError if no engine answers.
+    since a long program could otherwise avoid the question. Counts the questions, the noes and the unreadable answers
+    in the gauges of this kind. Raises BusError if no engine answers.
     """
-    said = await session.ask(asked, most, temperature, seed)
-    if said is None:
+    reply = await session.ask(asked, most, temperature, seed)
+    if reply is None:
         return "the program leaves no room for the question"
-    agrees = read_judgement(said.text)
+    agrees = read_judgement(reply.text)
     session.gauges[f"{kind}s"] += 1
     session.gauges[f"{kind}s_unread"] += agrees is None
     if agrees is not False:
         return ""
     session.gauges[f"{kind}_no"] += 1
-    return read_reasoning(said.text) or "the model gave no reason"
+    return read_reasoning(reply.text) or "the model gave no reason"

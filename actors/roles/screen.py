@@ -1,6 +1,7 @@
-"""The screen of admitted programs: asks the model itself whether a player can know everything that winning needs.
+"""The screen of admitted programs: asks the model itself whether a player can learn everything that is needed to win.
 
-Admission shows that the program's own solution wins, but not that a player could find it. Screens are not trained on.
+Admission shows that the program's own solution wins, but not that a player could find this solution. Screens are not
+trained on.
 """
 
 from bisect import bisect_right

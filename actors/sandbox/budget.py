@@ -1,4 +1,4 @@
-"""Bound the memory of all children together: when to measure it, and which children to kill if it is too much."""
+"""Bound the memory of all children together: decide when to measure it, and which children to kill above the bound."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

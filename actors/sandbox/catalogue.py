@@ -41,10 +41,10 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
 
 
-def _find_error(told: str) -> str:
+def _find_error(output: str) -> str:
     """Return the last error of a traceback as one line. The error may have several lines, and rows of asterisks."""
-    starts = [found.start() for found in re.finditer(r"^[\w.]*(?:Error|Exception)\b", told, re.MULTILINE)]
-    last = told[starts[-1] :] if starts else told.strip().rpartition("\n")[2]
+    starts = [found.start() for found in re.finditer(r"^[\w.]*(?:Error|Exception)\b", output, re.MULTILINE)]
+    last = output[starts[-1] :] if starts else output.strip().rpartition("\n")[2]
     return as_line(re.sub(r"[\s*]+", " ", last).strip(), 200)
 
 

@@ -39,21 +39,21 @@ from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
-"""Most bytes that all programs together may take. Above it, plays of the largest programs end and are retried."""
+"""Limit of the memory of all programs together. Above it, plays of the largest programs are ended and retried."""
 PROCESSOR_STEPS = 12
 """The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
-"""Most seconds of a step, and most bytes, that an item of a suite may get: enough for all tests of a problem of
+"""The longest step and the largest memory that an item of a suite may get: enough for all tests of a problem of
 LiveCodeBench."""
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
-"""Two zygotes of each kind with different hash seeds: plays are forked from one, their repetitions from the other.
+"""The indices of the two zygotes of each kind. Plays are forked from one, and their repetitions from the other.
 
-The hash seeds are drawn, so that no program can tell the two apart. The zygote that plays library environments has
-FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host. A program there may notice
-that it is repeated, but gains nothing: the repetition must give the transcript of the first play, which the program
-does not know. More zygotes for the plays would share less memory.
+The two have different hash seeds. The seeds are drawn, so that no program can tell the two apart. The zygote that plays
+library environments has FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host.
+Such a program may notice that it is repeated, but gains nothing: the repetition must give the transcript of the first
+play, which the program does not know. More zygotes for the plays would share less memory.
 """
 NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
@@ -62,11 +62,11 @@ _HEAVY = re.compile(rf"\b(np|{'|'.join(PACKAGES)})\b")
 
 
 class BreachError(Exception):
-    """The walls do not hold on this machine. The text names the attack that succeeded."""
+    """The sandbox failed its test. The text names the attack that succeeded, or says why the test could not run."""
 
 
 class ProgramEpisode:
-    """An episode: its child while it runs, its last turn, and the answer to that turn.
+    """An episode: its child process while it runs, the number of its last turn, and the answer to this turn.
 
     `tools` is True if the player acts by calling tools.
     """
@@ -102,12 +102,12 @@ class ProgramEpisode:
 
 
 class Sandbox:
-    """Episodes by name, over a few zygotes. A zygote starts when it is first needed, and again after it died.
+    """Runs episodes in children of a few zygotes. A zygote starts when it is first needed, and again after it died.
 
     Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name `np` or one of
     PACKAGES. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote serves,
-    a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the faults by
-    kind.
+    a test program makes all `attacks` in its children. `spawns` counts the forked children since the start. `faults`
+    counts the faults by kind.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Sandbox:
         process = await self.child(entry.source, limits=limits)
         if isinstance(process, Faulted):
             return process
-        if entry.over:  # closed meanwhile
+        if entry.over:  # closed while the child was forked
             process.kill()
             return entry.answer
         entry.process = process
@@ -245,7 +245,7 @@ class Sandbox:
         return entry.counted_s
 
     async def prove(self) -> None:
-        """Start the first zygote. Raises BreachError if it does not start or its walls do not hold."""
+        """Start the first zygote and test it. Raises BreachError if it does not start or an attack succeeds."""
         try:
             await self._get_zygote("light", PLAYS)
         except STARTING as error:
@@ -280,7 +280,7 @@ class Sandbox:
         except STARTING as error:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
         except BreachError as error:
-            return Faulted("infrastructure", f"the walls do not hold: {error}")
+            return Faulted("infrastructure", f"the sandbox failed its test: {error}")
         limits = limits or self.limits
         if any(judge in source for judge in self._judges):
             sibling = partial(self._spawn_child, zygote, source, limits)
@@ -313,7 +313,7 @@ class Sandbox:
             return zygote
 
     async def _check_attacks(self, zygote: Zygote) -> None:
-        """Raise BreachError if an attack succeeds. One child makes all attacks. If it dies, another child goes on."""
+        """Raise BreachError if an attack succeeds. One child makes all attacks. If it dies, a new child goes on."""
         limits = self.limits
         process: ChildProcess | None = None
         try:

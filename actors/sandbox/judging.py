@@ -33,7 +33,7 @@ class JudgingProcess(ChildProcess):
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """Return the answer, after all executions that the child wants.
 
-        All executions together may take `deadline_s`, counted as in a request. Executions after that count as failed.
+        All executions together may take `deadline_s`, counted like `counted_s`. Later executions count as failed.
         """
         ends_s = self.counted_s + deadline_s
         answer = await super().request(request, deadline_s)
@@ -54,7 +54,7 @@ class JudgingProcess(ChildProcess):
         if left_s <= 0:
             return None
         process = self._executing = await self._sibling()
-        if self._killed:  # meanwhile
+        if self._killed:  # while the sibling was forked
             process.kill()
         process.frame_bytes = min(wanted.most_bytes + FRAME_SPARE_BYTES, EXECUTION_BYTES)
         try:

@@ -26,7 +26,7 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
     """Open a sandbox of the tier that `limits` sets. Leaving it kills every child. Raises RunError if no tier holds.
 
     With `fixed_hashes`, sets of strings have the same order in each such sandbox. Programs can foresee this order, so
-    use it only for checks by hand.
+    use `fixed_hashes` only for checks by hand.
     """
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise RunError(
@@ -53,7 +53,7 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
                 return
     raise RunError(
         f"no sandbox holds here ({'; '.join(breaches)}): `spade doctor` says what would help; "
-        "for programs of your own alone, --set sandbox.tier=none"
+        "to run only programs of your own, --set sandbox.tier=none"
     )
 
 
@@ -61,7 +61,7 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
 async def open_layers(
     layers: Layers, limits: Limits, attacks: Iterable[str] = (), fixed_hashes: bool = False
 ) -> AsyncIterator[Sandbox]:
-    """Open a sandbox of exactly these layers, tested by these attacks. Leaving it kills every child."""
+    """Open a sandbox of exactly these layers. Each zygote is tested by these attacks. Leaving it kills every child."""
     async with unwrap_errors(trio.open_nursery()) as nursery:
         sandbox = Sandbox(layers, limits, nursery, attacks, fixed_hashes)
         nursery.start_soon(sandbox.watch)

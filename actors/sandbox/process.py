@@ -32,9 +32,9 @@ from spade.protocol import Faulted
 DETAIL_CHARACTERS = 2_000
 END_S = 2.0
 OVERTIME_S = 0.05
-"""Most processor time between an answer and the next request. An honest program takes some tens of microseconds."""
+"""Limit of the processor time between an answer and the next request. Honest programs take tens of microseconds."""
 LOOK_S = 0.01
-"""The shortest pause between two looks at the processor time of a child that is close to its limit."""
+"""The shortest pause between two readings of the processor time of a child that is close to its limit."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # Python names few of the real-time signals
@@ -62,9 +62,9 @@ class ChildProcess:
         self.program = ""
         """The source that the child runs."""
         self.stage = "class"
-        """The stage of the program's life in the last request."""
+        """The stage of the last request: "class" or "play", or the stage that the child names in a fault."""
         self.frame_bytes = FRAME_BYTES
-        """Most bytes of an answer."""
+        """The largest size of an answer, in bytes."""
 
     # ------------------------------------------------------------ reports of the zygote
 
@@ -86,8 +86,8 @@ class ChildProcess:
     # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Return by how many bytes the child's memory has grown since the fork, without memory that files back. Returns
-        0 if it is dead."""
+        """Return by how many bytes the child's memory has grown since the fork. Memory that files back does not count.
+        Returns 0 if the child is dead."""
         try:
             return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
@@ -116,7 +116,7 @@ class ChildProcess:
         """Kill the child if it computes between an answer and the next request."""
         overtime_s = self.computed_s() if self._answered else 0.0
         if overtime_s > OVERTIME_S:
-            self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
+            self.end(Faulted("timeout", f"the program computed for {overtime_s:.2f} s after its answer"))
 
     def end(self, fault: Faulted) -> None:
         """Kill the child. Further requests are answered with `fault`."""
@@ -241,8 +241,7 @@ class ChildProcess:
 
 
 def read_pid(pidfd: int) -> int:
-    """Return the process number, in our namespace, that belongs to the descriptor. Returns -1 if the process has
-    gone."""
+    """Return the number, in our namespace, of the process that `pidfd` refers to. Returns -1 if the process is gone."""
     fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
     return int(fields["Pid"])
 

@@ -1,4 +1,4 @@
-"""Keep programs by digest: fetch each once, check it, and keep it while there is room."""
+"""Fetch programs by digest, check them, and keep the most recently used ones in memory."""
 
 import logging
 from collections import OrderedDict
@@ -25,11 +25,11 @@ class _Fetch:
 
 
 class Programs:
-    """The most recently used programs: at most `most` of them in `most_bytes` of memory, but always the newest.
+    """A cache of the most recently used programs: at most `most` programs, and at most `most_bytes` bytes.
 
-    An episode holds its own program, so any program may be dropped here. `fetch` returns the program of a digest. It
-    raises RefusedError if the program does not exist, and BusError if it cannot be fetched now. `fetches` counts its
-    calls.
+    The newest program is kept even if it is larger. An episode holds its own program, so any program may be dropped
+    here. `fetch` returns the program of a digest. It raises RefusedError if the program does not exist, and BusError if
+    it cannot be fetched now. `fetches` counts its calls.
     """
 
     def __init__(self, fetch: Callable[[str], Awaitable[str]], most: int = PROGRAMS, most_bytes: int = BYTES) -> None:
@@ -53,7 +53,10 @@ class Programs:
             self._bytes -= len(dropped)
 
     async def get(self, digest: str) -> str | Faulted:
-        """Return the program, or a fault that is ours if it cannot be fetched. Concurrent callers share one fetch."""
+        """Return the program, or a fault that does not blame the program if it cannot be fetched.
+
+        Concurrent callers share one fetch.
+        """
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return self._kept[digest].decode()

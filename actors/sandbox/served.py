@@ -1,8 +1,8 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
 A sandboxed process cannot use the network, so this process holds the connection. It connects only to the servers of
-`sandbox.servers`. To the host a session looks like a child: a task answers the host's frames. So the host's deadlines
-and bounds apply.
+`sandbox.servers`. The host sends the same frames as to a child, and a task of this process answers them. So the host's
+deadlines and bounds apply.
 """
 
 import socket
@@ -47,7 +47,7 @@ class ServerMessage(msgspec.Struct, frozen=True):
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
-    """Begin a session of the server that answers the requests to the returned process. Both end together."""
+    """Begin a session of the program's server. The returned process sends its requests to it. Both end together."""
     ours, theirs = socket.socketpair()
     process = ChildProcess(ours)
     nursery.start_soon(_serve, program, theirs, process)
@@ -83,7 +83,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
 
 @asynccontextmanager
 async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
-    """Open a session of a server. It closes without a goodbye, because a server need not answer one."""
+    """Open a connection to a server. It closes without a closing handshake, because a server need not answer one."""
     from trio_websocket import wrap_client_stream
 
     parts = urlsplit(server)
@@ -174,25 +174,28 @@ class ServerSession:
     async def _exchange(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         await self._connection.send_message(msgspec.json.encode({"type": kind, "data": data}).decode())
         try:
-            told: str | bytes = await self._connection.get_message()
-            message = try_decode(_messages.decode, told.encode() if isinstance(told, str) else told)
+            text: str | bytes = await self._connection.get_message()
+            message = try_decode(_messages.decode, text.encode() if isinstance(text, str) else text)
         except UnreadableError as error:
             return _blame("protocol", f"the message of the server cannot be read: {error}")
         return self._show(message.data) if message.type == "observation" else self._read_error(kind, message.data)
 
     def _read_error(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Answer an error. An invalid action changes nothing, if the server says that it was invalid."""
-        code, told = data.get("code"), as_line(str(data.get("message")), 200)
+        """Convert an error of the server into an answer. If it says that the action was invalid, the episode goes on.
+
+        Raises LostSessionError if the server ends the session.
+        """
+        code, reason = data.get("code"), as_line(str(data.get("message")), 200)
         if code in NO_SESSION:
-            raise LostSessionError(told)
-        return self._refuse(told) if (kind, code) == ("step", INVALID) else _blame("exception", told)
+            raise LostSessionError(reason)
+        return self._refuse(reason) if (kind, code) == ("step", INVALID) else _blame("exception", reason)
 
     def _refuse(self, reason: str) -> dict[str, Any]:
         text = f"The action does not count: {reason}.\n{self._shown}"
         return {"is": "observed", "text": text, "reward": 0.0, "terminated": False, "truncated": False}
 
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Answer with the observation of a message."""
+        """Convert an observation of the server into an answer."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
         paid = 0 if reward is None else reward
         if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):

@@ -1,4 +1,4 @@
-"""The tiers of a sandbox: their layers of walls, how a zygote starts behind them, and attacks that test them.
+"""The tiers of a sandbox: the layers of restrictions in each tier, and the attacks that test them.
 
 A tier is chosen by a test on this machine, not by version numbers. The test program makes every attack below, and all
 must fail.
@@ -44,7 +44,7 @@ ATTACKS = {
     "see the name of a file": f"os.stat({__file__!r})",
     LIMITED: "bytearray(2**40)",
 }
-"""The attacks by name. A zygote is tested by all of them when it starts, in the tier `none` by LIMITED alone."""
+"""The attacks by name. Each zygote is tested by all of them when it starts; in the tier `none`, only by LIMITED."""
 
 REFUSED = "refused by "
 """The beginning of the attacker's answer to an attack that ended in an error."""
@@ -70,7 +70,7 @@ class AttackerEnv:
 def make_bubblewrap_command() -> Sequence[str]:
     """Return a command that runs the rest of its line in namespaces, without a network.
 
-    It sees our interpreter and the time zones.
+    In the namespaces, only the interpreter, the system's libraries, the time zones and `inside` are visible.
     """
     inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]

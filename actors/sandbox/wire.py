@@ -13,37 +13,38 @@ from spade.config import DomainName
 from spade.decoding import try_decode
 
 OBSERVATION_BYTES = 262_144
-"""Most bytes of one observation, or of all results of a message to tools, as UTF-8. More is a fault of the program."""
+"""The largest size of an observation, or of the results of all calls in a message, as UTF-8. More is a fault of the
+program."""
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
 class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
-    """Compile and run the program and choose its class. Answer: Loaded."""
+    """Compile and run the program and choose its class. Answer: LoadReply."""
 
     source: str
     """The program's text."""
     max_turns: int
-    """Most turns of an episode."""
+    """The largest number of turns of an episode."""
     observation_bytes: int = OBSERVATION_BYTES
-    """Most bytes of an observation, and of the results of a message."""
+    """The largest size of an observation, and of the results of all calls in a message."""
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="do", tag="reset"):
-    """Make a new instance and reset it. Answer: Answered."""
+    """Make a new instance and reset it. Answer: StepReply."""
 
     seed: int
     """The instance seed."""
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="do", tag="step"):
-    """Play one action. Answer: Answered."""
+    """Play one action. Answer: StepReply. A program that judges code may first answer with an ExecutionRequest."""
 
     action: str
     """The action as text."""
 
 
 class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
-    """Play one message to a program with tools. Answer: Answered."""
+    """Play one message to a program with tools. Answer: StepReply."""
 
     calls: tuple[tuple[str, str], ...]
     """The calls of the message, in order: name, and arguments as JSON."""
@@ -52,15 +53,15 @@ class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
 
 
 class Inspect(msgspec.Struct, frozen=True, tag_field="do", tag="inspect"):
-    """Report the state of a program with tools, and which of its criteria hold. Answer: Inspected."""
+    """Report the state of a program with tools, and which of its criteria hold. Answer: InspectReply."""
 
 
 class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
-    """Report the reference solution of the instance. Answer: Solved."""
+    """Report the reference solution of the instance. Answer: SolutionReply."""
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
-    """Run code on an input, in a child that has loaded nothing and that is killed afterwards. Answer: Executed."""
+    """Run code on an input. The child has loaded no program and is killed afterwards. Answer: ExecutionReply."""
 
     code: str
     """The code of a player."""
@@ -71,7 +72,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
 
 
 class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
-    """Continue a step with the output of the wanted execution. Answer: the same as to Step."""
+    """Continue a step with the output of the wanted execution. The answers are the same as to Step."""
 
     output: str | None
     """The output, or None if the execution failed."""
@@ -85,7 +86,7 @@ class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fi
 
 
 class LoadReply(ChildAnswer, frozen=True, tag="loaded"):
-    """The program is loaded. A forged answer must keep the bounds of `inside.program` too."""
+    """The program is loaded. The bounds of `inside.program` are checked again here, since an answer may be forged."""
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
     """The name of the environment's class."""
@@ -192,9 +193,9 @@ class ExecutionRequest(ChildAnswer, frozen=True, tag="wanted"):
     given: str
     """The input."""
     seconds: Annotated[float, msgspec.Meta(ge=0)]
-    """The deadline of the execution."""
+    """The seconds that the execution may take."""
     most_bytes: Annotated[int, msgspec.Meta(ge=0)]
-    """Most bytes of the output."""
+    """The largest size of the output, in bytes."""
 
 
 class ExecutionReply(ChildAnswer, frozen=True, tag="executed"):
@@ -210,7 +211,7 @@ class FailureReply(ChildAnswer, frozen=True, tag="fault"):
     kind: Literal["exception", "protocol", "reward"]
     """The kind of the fault."""
     stage: Literal["parse", "class", "interface", "construct", "schema", "play"]
-    """The stage of the program's life in which it failed."""
+    """The stage in which the program failed."""
     detail: str
     """The fault, for a person."""
 

@@ -1,4 +1,4 @@
-"""The host's end of a zygote: start it, request forks, receive the ends of its children, and notice its own end."""
+"""The host's end of a zygote (a fork server): start it, request forks, and receive reports when children or it end."""
 
 import array
 import logging
@@ -24,7 +24,7 @@ from spade.protocol import Faulted
 
 START_S = 30.0
 LIBRARIES_START_S = 120.0
-"""Most seconds for the start of a zygote that loads libraries and resets each of their environments once."""
+"""Limit of the seconds in which a zygote must load its libraries and reset each of their environments once."""
 
 FIXED_HASH_SEED = 0
 """The hash seed of the zygote that plays library environments.
@@ -55,7 +55,7 @@ Make = Callable[[socket.socket, int], ChildProcess]
 
 
 class Zygote:
-    """A running fork server. `alive` is False once it has died. Its children die with it."""
+    """A running fork server. `alive` is False once it has died. All its children die with it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -198,7 +198,7 @@ def launch(
     light = kind == "light"
     flags = ["-P", "-s", "-B", *(["-S"] if light else [])]
     weight, listed = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
-    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # absent behind the walls
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # in the namespaces there is no /proc
     numbers = [str(control.fileno()), str(proc), str(os.getpid())]
     arguments = [str(Path(__file__).parent), *numbers, weight, listed, ",".join(sorted(layers))]
     environment = {

@@ -1,1 +1,1 @@
-"""The language of both roles: prompts, conversations, actions, and their tokens."""
+"""The texts of designers and agents: prompts, conversations, actions, and their tokens."""

@@ -30,8 +30,8 @@ def strip_action(action: str) -> str:
 
 def answer(completion: str) -> str:
     """Return the text after the model's thinking, or "" if the completion was cut during the thinking."""
-    said = completion.rpartition(THOUGHT)[2]
-    return "" if THINK in said else said
+    visible = completion.rpartition(THOUGHT)[2]
+    return "" if THINK in visible else visible
 
 
 def find_boxed(text: str) -> str:

@@ -1,8 +1,8 @@
 """Fit the designer's prompt into the context: share its tokens between a document and the memory's examples.
 
 The tokens that the rest of the prompt leaves free are halved. The document gets one half and is cut if it is longer.
-The other half is for the examples: first the examples to vary, then the example to avoid. Each is shown whole or not at
-all. Tokens that one half does not use go to the other half. Pure: no I/O and no clock.
+The other half is for the examples: first the examples to vary, then the example to avoid. Each example is shown whole
+or not at all. Tokens that one half does not use go to the other half. Pure: no I/O and no clock.
 """
 
 from bisect import bisect_right
@@ -44,7 +44,7 @@ def fit_prompt(
 
 
 class _Fitting:
-    """One attempt's prompt while it is being built."""
+    """Builds the prompt of one attempt."""
 
     def __init__(
         self,

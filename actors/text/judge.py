@@ -1,7 +1,7 @@
 """Ask the model itself yes-or-no questions, and read its answers.
 
-A review asks whether a program does what it tells the player. The screen of a profile asks another question, and the
-answers have the same form.
+A review asks whether a program does what it tells the player. `Profile.screen` asks another question. The answers to
+both questions have the same form.
 """
 
 import re
@@ -19,7 +19,7 @@ _ANSWERS = {"yes": True, "no": False}
 
 
 def review(source: str, observation: str) -> list[ChatMessage]:
-    """Word the question whether a program is sound. The answer "no" means that the program is not sound."""
+    """Return the question whether a program is sound. The answer "no" means that the program is not sound."""
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
     asked = f"{format_code(source)}\n\n{shown}\n\n{rules.REVIEW.strip()}"
     return [ChatMessage("system", rules.REVIEWER), ChatMessage("user", asked)]

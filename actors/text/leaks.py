@@ -7,10 +7,10 @@ from itertools import accumulate
 
 LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
-LEAST_SPLIT = 4  # digits; only a number of so many may be split by marks, so "1, 2" is not read as 12
+LEAST_SPLIT = 4  # digits; a shorter number may not be split by marks, so "1, 2" is not read as 12
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Characters of scripts that write words, or a name and its particle, without a space. Each counts as a word."""
+"""Characters of scripts without spaces between words, or between a name and its particle. Each counts as a word."""
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
 _INVISIBLE = ("Cf", "Mn")
@@ -21,8 +21,8 @@ THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 def find_leaked(hint: str, values: Sequence[str]) -> str | None:
     """Return the first of `values` that the hint states, or None."""
-    told = SearchableText(hint)
-    return next((value for value in values if _is_counted(value) and told.states(value)), None)
+    text = SearchableText(hint)
+    return next((value for value in values if _is_counted(value) and text.states(value)), None)
 
 
 def _is_counted(value: str) -> bool:
@@ -54,7 +54,7 @@ class SearchableText:
         return self._has_words(sought) if len(sought) >= LEAST else self._has(value.strip())
 
     def _has_words(self, sought: str) -> bool:
-        """Return True if consecutive words, joined, are `sought`."""
+        """Return True if some consecutive words of the text, joined, equal `sought`."""
         found = self._joined.find(sought)
         while found >= 0:
             if found in self._bounds and found + len(sought) in self._bounds:
@@ -63,7 +63,7 @@ class SearchableText:
         return False
 
     def _has(self, value: str) -> bool:
-        """Return True if the text has the value, unless it is part of a word or of a longer row of the same signs."""
+        """Return True if the text has the value, but not as part of a word or of a longer row of the same signs."""
         own = "" if _WORD.search(value) else "".join(value.split())
         end = rf"(?:(?![\w{re.escape(own)}])|(?=[.!?](?:\s|\Z)))"
         return bool(value) and re.search(rf"(?<![\w{re.escape(own)}]){re.escape(value)}{end}", self._text) is not None

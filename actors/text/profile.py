@@ -52,7 +52,7 @@ class Profile(Protocol):
     """The prompts of both roles, and the reading of the model's answers."""
 
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        """Choose the situation that the job asks for.
+        """Choose the situation for a job.
 
         `draw` belongs to the job, so that a failed attempt does not lead to an easier situation.
         """
@@ -67,9 +67,10 @@ class Profile(Protocol):
         draw: int = 0,
         situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
-        """Ask for a program of `skill` that needs `document`. `seeds` are high-regret programs to vary.
+        """Return the messages that ask for a program of `skill` that needs `document`.
 
-        Without a document, the design is ungrounded. `draw` belongs to the job and decides all further choices.
+        Without a document, the design is ungrounded. `seeds` are high-regret programs to vary. `draw` belongs to the
+        job and decides all further choices.
         """
         ...
 
@@ -78,7 +79,7 @@ class Profile(Protocol):
         ...
 
     def hint(self, source: str) -> list[ChatMessage]:
-        """Ask for the privileged hint of a program."""
+        """Return the messages that ask for the hint of a program."""
         ...
 
     def hint_text(self, completion: str) -> str:
@@ -86,23 +87,23 @@ class Profile(Protocol):
         ...
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
-        """Open an episode. The hint is the only difference between the arms.
+        """Return the first messages of an episode. Only the hint differs between the arms.
 
         `single_turn` is True if each play of admission ended with its first action, as in a world with one question.
         """
         ...
 
     def reveals(self, name: str, observation: str) -> bool | None:
-        """Return True if the program's first observation reveals the method. None if this is not known.
+        """Return True if the program's first observation reveals the method, or None if this is not known.
 
         An observation reveals the method if it states the rule or the strategy that wins.
         """
         return None
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage] | None:
-        """Word the question whether a player can learn everything that an admitted program demands.
+        """Return the question whether a player can learn everything that an admitted program demands.
 
-        Returns None if the profile never asks this. `replayed` is the transcript of the program's
-        solution. `suspects` are words of the transcript that nothing seems to state.
+        Returns None if the profile never asks this. `replayed` is the transcript of the program's solution. `suspects`
+        are words of the transcript that neither the instructions nor the tools seem to state.
         """
         return None

@@ -17,7 +17,7 @@ _LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Challenge:
-    """A job's demands beyond its skill."""
+    """The demands of a job in addition to its skill."""
 
     single_turn: bool
     """True for one question and answer, False for a course of actions."""
@@ -71,10 +71,10 @@ class FullProfile(Profile):
         return find_hint(completion)
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
-        told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
+        shown = f"{observation}\n\nHint: {hint}" if hint is not None else observation
         one_answer = single_turn or self._max_turns == 1
         words = rules.ONE_ANSWER if one_answer else fill_slots(rules.GAME, max_turns=self._turns)
-        return [ChatMessage("system", words.strip()), ChatMessage("user", told)]
+        return [ChatMessage("system", words.strip()), ChatMessage("user", shown)]
 
     def _write_task(self, skill: str, challenge: Challenge) -> str:
         course = f"about {challenge.steps} or more actions long when played well"

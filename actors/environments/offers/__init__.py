@@ -121,16 +121,16 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     """Draw a random action that the observation offers.
 
     `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
-    did not offer when they were sent. An exact list may be untrue, so a missed action is drawn instead with the
-    probability missed / known, at most MOST_MISSED.
+    did not offer when they were sent. An exact list may be incomplete, so with the probability missed / known (at most
+    MOST_MISSED) a missed action is drawn instead.
 
     Without an exact list, the known actions are one more reading. If some readings contain a known action, the readings
     without one are dropped.
     """
     offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":
-        untrue = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
-        return rng.choice(missed if rng.random() < untrue else offer.readings[0])
+        missed_share = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
+        return rng.choice(missed if rng.random() < missed_share else offer.readings[0])
     *readings, guesses = offer.readings
     fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
     pools = [*(fitting or readings), *([known] if known else [])]

@@ -22,7 +22,8 @@ from actors.environments.offers.words import (
 LONGEST = 80
 """The largest number of characters of an action."""
 _MOST_LABELS = 4
-"""The largest number of labels, of questions, and of asking sentences that are read: of each kind, the last ones."""
+"""Of labels, of lines with a question, and of sentences that ask for an action, only this many are read: the last ones
+of each kind."""
 _MOST = 200
 """The largest number of actions of a reading."""
 
@@ -91,7 +92,7 @@ def _find_labelled(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _read_block(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of the first block of text, up to an empty line or a line with a label."""
+    """Yield the lines of the first block of text. The block ends before an empty line or a line with a label."""
     begun = False
     for line in lines:
         if begun and (not line or _LABEL.search(line)):
@@ -102,7 +103,7 @@ def _read_block(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _find_asking(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lists in sentences that ask for an action, and lists below lines that end with a question mark."""
+    """Yield the lists below lines that end with a question mark, and the lists in sentences that ask for an action."""
     for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
         below = list(_read_block(lines[at + 1 :]))
         if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
@@ -115,7 +116,7 @@ def _find_asking(lines: Sequence[str]) -> Iterator[str]:
 def _read(text: str, spaces: bool, draw: int) -> Iterator[Iterable[str]]:
     """Yield the readings of a list: its marked texts, its labels, its items with and without explanations.
 
-    With `spaces`, a list without any other separator is read as words.
+    With `spaces`, a list without a separator is split into words.
     """
     marks = [mark for mark in MARKED.finditer(text) if not _ANY.fullmatch(read_marked(mark).strip("<>[]_ "))]
     yield map(read_marked, marks)

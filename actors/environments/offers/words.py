@@ -50,10 +50,9 @@ _COMMON = (
 
 
 class Words:
-    """The quotes, words and numbers of a text, each in the order of first mention. Their number is bounded. Each kind
-    is searched for when it is first used.
+    """The quotes, words and numbers of a text, each in the order of first mention.
 
-    If there are many, `draw` decides which ones are taken.
+    Of each kind, only a bounded number is kept. If there are more, the random seed `draw` decides which are kept.
     """
 
     def __init__(self, text: str, draw: int = 0) -> None:
@@ -74,7 +73,7 @@ class Words:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers in the ranges of the text. Without a range, some of its numbers and 0 to 9."""
+        """The numbers in the ranges of the text. If the text has no range: numbers of the text, and 0 to 9."""
         ranges = choose_some(expand_ranges(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
         own = choose_some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
         return ranges or tuple(dict.fromkeys((*own, *"0123456789")))

@@ -1,7 +1,7 @@
 """Make random calls of tools, with arguments that their schemas allow. Pure.
 
 An argument without an enumeration gets a word or number that instructions or results have shown. These texts are
-hostile, and so are the schemas, since only the child's runtime has checked them. So every schema must give a call.
+hostile, and so are the schemas, since only the child's runtime has checked them. So no schema may cause an error here.
 """
 
 import json

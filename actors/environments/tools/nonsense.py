@@ -51,9 +51,9 @@ def make_pointless_calls(tools: Sequence[ToolFunction], rng: random.Random) -> I
 
 
 class _Meaningless:
-    """The arguments of one call.
+    """Makes the arguments of one call.
 
-    `used` is True once an argument has a meaningless value, `needed` once such an argument is required.
+    `used` is True once an argument has a meaningless value. `needed` is True once such an argument is a required one.
     """
 
     def __init__(self, text: str, number: int, rng: random.Random) -> None:

@@ -50,7 +50,7 @@ def make_request(move: Move) -> Act:
 
 
 class ToolAdmission(Admission[Move]):
-    """One program with tools on its way through the stages."""
+    """The admission of one program with tools."""
 
     loading = ("parse", "class", "interface", "construct", "schema")
     nothing = Move("")
@@ -77,8 +77,8 @@ class ToolAdmission(Admission[Move]):
         plays = [play for play, _ in self.solutions]
         # In a thread, since long texts take time.
         found = await trio.to_thread.run_sync(find_suspects, plays)
-        said = render_play(plays[0]) if plays else ""
-        return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
+        transcript = render_play(plays[0]) if plays else ""
+        return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=transcript)
 
     # ------------------------------------------------------------ plays and inspected states
 
@@ -185,8 +185,8 @@ class ToolAdmission(Admission[Move]):
             )
         sequence = find_common_sequence([[write_values(move.calls[0]) for move in play.actions[:-1]] for play in plays])
         joined = await trio.to_thread.run_sync(find_joined_values, plays)
-        told = (sequence[:VALUE_CHARACTERS], *found, *joined) if sequence else (*found, *joined)
-        self.values = told[:MOST_VALUES]
+        values = (sequence[:VALUE_CHARACTERS], *found, *joined) if sequence else (*found, *joined)
+        self.values = values[:MOST_VALUES]
 
     async def garbage(self) -> str:
         """Check that refused calls change nothing, that meaningless calls meet no criterion, and that no call
@@ -247,7 +247,7 @@ class ToolAdmission(Admission[Move]):
 
             return self.probe(seed, act)
 
-        told = await self.seldom_wins("each tool with the same arguments", plays, self.refused_constant, play)
+        result = await self.seldom_wins("each tool with the same arguments", plays, self.refused_constant, play)
         solved = {(play.actions, play.answers) for play, _ in self.solutions}
         self.seed_sensitive = len(solved) > 1 or len({each.answers for each in plays}) > 1
-        return told
+        return result

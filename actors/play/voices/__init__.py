@@ -1,4 +1,4 @@
-"""The model's side of a play: by the tokens of our own engines, or by the messages of a foreign server."""
+"""Voices. A voice answers the messages of a play: by tokens of our own engines, or by messages of a foreign server."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -31,7 +31,7 @@ class Voice(Protocol):
         ...
 
     async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
-        """Answer these further messages. Returns None if they leave too little room in the context.
+        """Return the model's answer after these further messages, or None if too little of the context is left.
 
         `near`: see `Session.generate`. The first call may bring tools. Raises BusError if no server answers,
         UnreadableError if the tools are malformed.
@@ -39,5 +39,5 @@ class Voice(Protocol):
         ...
 
     def trajectory(self) -> Trajectory | None:
-        """Return the tokens of the play with their provenance, or None if the server does not report them."""
+        """Return the play's tokens with log-probabilities and policy versions, or None if the server hides them."""
         ...

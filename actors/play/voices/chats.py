@@ -1,4 +1,4 @@
-"""The voice of a foreign server. Only its messages are known."""
+"""A voice that a foreign server answers. Only its messages are known, not its tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -40,7 +40,7 @@ class ChatAnswer(msgspec.Struct):
 
 
 class ChatVoice:
-    """A Voice (see there). The server renders the prompt, counts the tokens, and does not report their ids."""
+    """A Voice that sends chat messages. The server renders the prompt, counts the tokens, and does not report them."""
 
     unfit = "a first prompt does not fit the context of the server's model"
 

@@ -1,4 +1,4 @@
-"""The voice of a policy sampled from token ids, by our engines or by a server."""
+"""A voice that sends the prompt as token ids and receives token ids, from our engines or from a server."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -15,14 +15,14 @@ from spade.protocol import Trajectory
 from spade.tokens import LONG_TEXT, Tools, TurnPrompt
 
 MIN_TURN_TOKENS = 1_024
-"""Least room for a turn, or `max_tokens` if that is less. With less room in the context, the play is truncated."""
+"""A turn needs this many free tokens in the context, or `max_tokens` if that is less. Else the play is truncated."""
 
 
 class TokenVoice:
-    """A Voice (see there).
+    """A Voice that reads and samples token ids.
 
-    `context_tokens` bounds the tokens that a turn may read and sample. `marks` are special tokens that stay in its
-    text.
+    `context_tokens` is the most tokens of the prompt and the answer of a turn together. `marks` are special tokens that
+    stay in the text of an answer.
     """
 
     def __init__(self, session: Session, sampling: Sampling, context_tokens: int, marks: Collection[str]) -> None:
@@ -72,6 +72,6 @@ class TokenVoice:
 
     @property
     def _most(self) -> int:
-        """Return the most tokens of a prompt that leaves room for the shortest turn."""
+        """Return the length in tokens of the longest prompt that leaves room for the shortest turn."""
         least = min(MIN_TURN_TOKENS, self._sampling.max_tokens)
         return self._context_tokens - least

@@ -94,7 +94,7 @@ ABSENT: Table = {
 """Calls that return ENOENT: no path exists for a program, and imports come from memory."""
 
 NOBODYS: Table = {"getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173)}
-"""Calls that return 0. True numbers would tell how many processes were started in between."""
+"""Calls that return 0. The real numbers would tell a program how many processes were started between two episodes."""
 
 KILLED: Table = {
     "ptrace": (101, 117),

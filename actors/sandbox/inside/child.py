@@ -1,6 +1,6 @@
-"""The process of one episode. It reads a request, lets the program answer, and writes exactly one frame.
+"""The process of one episode. For each request it lets the program answer and writes exactly one frame.
 
-A frame is a length (little-endian uint32) and JSON of this many bytes. The host trusts nothing that is written here.
+A frame is a length (little-endian uint32) and JSON of this many bytes. The host trusts no frame of a child.
 """
 
 import json
@@ -34,7 +34,7 @@ def serve(channel: int) -> NoReturn:
 
 
 def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
-    """Load a program as the kind of LoadedProgram that belongs to its base class."""
+    """Load a program. Its base class decides which subclass of LoadedProgram plays it."""
     kind, repairs = run_module(source)
     played: type[LoadedProgram] = LoadedProgram
     if issubclass(kind, ToolUseBaseEnv):

@@ -30,7 +30,8 @@ from .messages import EXECUTION_BYTES
 
 RECURSION = 50_000
 DIGITS = 50_000
-"""Most digits of a number that is read or printed, as in LiveCodeBench's own harness. Python's default is 4,300."""
+"""The largest number of digits of a number that is read or printed, as in LiveCodeBench's own harness. Python's default
+is 4,300."""
 MODULES = (
     string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools, operator,
     io, sys, json,
@@ -62,8 +63,8 @@ def run_code(code: str, function: str, given: str) -> str | None:
     """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
-    # Threads cannot be started here, and programs use one for its larger stack. So `start` runs the thread's function
-    # immediately.
+    # Programs often start a thread to get a larger stack. This process cannot start threads, so `start` runs the
+    # thread's function immediately.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
     try:
@@ -95,9 +96,9 @@ def call_function(code: str, function: str, given: str) -> str:
 
 
 def require_json(value: Any) -> object:
-    """Return the value if JSON carries it unchanged. Raises TypeError if it does not.
+    """Return the value if JSON carries it unchanged, and a scalar of numpy as a number. Raises TypeError for others.
 
-    So a tuple inside a list does not pass for a list, as in LiveCodeBench.
+    So a tuple inside a list is not accepted in place of a list, as in LiveCodeBench.
     """
     if isinstance(value, list):
         return [require_json(each) for each in value]

@@ -1,6 +1,7 @@
 """Find f-strings in the text of a program, and the braces of their literal parts. One pass, without a parser.
 
-An f-string ends at the first quote like its own, as in Python 3.11. Offsets count characters of the program.
+An f-string ends at the next quote of the kind that opened it, as in Python 3.11. A field is a `{…}` with an expression.
+Offsets count characters of the program.
 """
 
 import re
@@ -9,18 +10,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST = 1_000
-"""Most characters of a field. A longer field is not read."""
+"""The largest number of characters of a field. A longer field is not read."""
 
 
 class Literal(NamedTuple):
     """An f-string in a program."""
 
     opening: str
-    """Its prefix and opening quotes."""
+    """The prefix and the opening quotes."""
     start: int
-    """The offset of its text."""
+    """The offset after the opening quotes."""
     end: int
-    """The offset after its text."""
+    """The offset of the closing quotes."""
 
     @property
     def quotes(self) -> str:
@@ -29,7 +30,7 @@ class Literal(NamedTuple):
 
 
 class UncertainError(Exception):
-    """This module cannot read the text."""
+    """It is uncertain how the text must be read."""
 
 
 _TOKEN = re.compile(
@@ -62,7 +63,10 @@ def find_literals(source: str) -> Iterator[Literal]:
 
 
 def find_brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
-    """Find the next brace or doubled brace of the literal part from `at` on, outside escapes. None after the last."""
+    """Return the next brace, single or doubled, from the offset `at` on. Skips escapes. None if no brace is left.
+
+    `at` must lie in a literal part of the f-string.
+    """
     marks = _RAW if "r" in literal.opening.lower() else _PLAIN
     while mark := marks.search(source, at, literal.end):
         if mark[0][0] in "{}":
@@ -92,10 +96,7 @@ def find_field_end(source: str, literal: Literal, start: int) -> int:
 
 
 def _find_spec_end(source: str, at: int, end: int) -> int:
-    """Return the offset after a field with a conversion or format that begins at `at`.
-
-    Returns -1 if the field does not end.
-    """
+    """Return the offset after a field whose conversion or format begins at `at`. Returns -1 if the field has no end."""
     depth = 0
     for mark in _SPEC.finditer(source, at, end):
         depth += 1 if mark[0] == "{" else -1

@@ -1,7 +1,7 @@
-"""Names that every program has without an import, since designers forget imports, and modules loaded in advance.
+"""Names that a program can use without an import, and modules that the zygote loads in advance.
 
-The zygote loads them once, which saves each child the time. Machine code must be loaded before a child meets its
-program, since later no memory becomes executable.
+Designers often forget imports. The zygote loads each module once, which saves each child the time. Modules in machine
+code must be loaded before a child restricts itself, since it cannot make memory executable afterwards.
 """
 
 import importlib
@@ -50,7 +50,7 @@ class ToolUseBaseEnv:
     _tools: object = None
 
     def __init__(self, max_turns: int | None = None, **_: object) -> None:
-        # A program that sets no limit of its own gets the play's limit.
+        # None means that the program's own constructor passes no limit. Otherwise the runtime passes the play's limit.
         self.max_turns = 25 if max_turns is None else max_turns
         self.turn_count = 0
         if self._tools is None:
@@ -63,7 +63,7 @@ class ToolUseBaseEnv:
         self._call_history: list[object] = []
 
     def reset(self, seed: int | None = None) -> tuple[str, dict[str, object]]:
-        """Return "" and {}: the program makes the instance, and may call this method."""
+        """Return "" and {}. The program overrides this method to make the instance, and may call it."""
         return "", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
@@ -76,7 +76,7 @@ class ToolUseBaseEnv:
 
 
 BASES = (ToolUseBaseEnv,)
-"""The given base classes. A program must not define a class of such a name."""
+"""Base classes that a program can use without an import. It must not define a class with the name of one of them."""
 
 
 def _make_given() -> dict[str, object]:
@@ -104,11 +104,11 @@ def _list_machine_code() -> list[str]:
 
 
 GIVEN = _make_given()
-"""The given names and their modules, classes and functions. `load_heavy` adds `np`."""
+"""The modules, classes and functions that a program can use without an import, by name. `load_heavy` adds `np`."""
 
 
 def load_time_zones() -> None:
-    """Load all time zones. While they exist, `ZoneInfo` finds them without a file, which no child can open.
+    """Load all time zones and keep them, so that `ZoneInfo` finds them in its cache. A child can open no file.
 
     Some systems list the machine's own time zone as well. It is left out, as it would differ between machines.
     """
@@ -118,7 +118,7 @@ def load_time_zones() -> None:
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
-"""An answer of each form. Parsing the first answer of a form builds tables, which all children then share."""
+"""One mathematical answer of each form. The first answer of a form builds tables, which all children then share."""
 
 
 def load_heavy() -> None:

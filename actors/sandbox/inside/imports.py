@@ -13,8 +13,8 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
-"""The only packages of site-packages that programs of the heavy zygote can import. Programs of the zygote of libraries
-can also import the packages of its libraries."""
+"""The only packages of site-packages that programs of the heavy zygote can import. Programs of a zygote that loads
+libraries can also import the packages of these libraries."""
 
 _LEFT_OUT = {
     "ensurepip",

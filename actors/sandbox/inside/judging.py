@@ -1,4 +1,4 @@
-"""Programs that judge code of their player, by the output of an execution in another process.
+"""Programs that judge a player's code by its output.
 
 The code never runs in this process, since this process knows the expected output. The host executes the code in a
 process that knows only the input (`execution`), and sends the output here.
@@ -20,13 +20,16 @@ class Execution(NamedTuple):
     given: str
     """The input."""
     seconds: float
-    """The deadline."""
+    """The seconds that the execution may take."""
     most_bytes: int
-    """Most bytes of the output."""
+    """The largest size of the output."""
 
 
 Judging = Generator[Execution, str | None, tuple[str, float, bool, bool, dict[str, object]]]
-"""Yield executions and receive the output of each, None if it failed. Return the result of the step."""
+"""A generator that yields executions and receives the output of each, or None if the execution failed.
+
+It returns the result of the step.
+"""
 
 
 class JudgingEnv:
@@ -45,13 +48,13 @@ class JudgingProgram(LoadedProgram):
     """A loaded program that extends JudgingEnv."""
 
     def step(self, action: str) -> Answer:
-        """Return the first execution that the program wants, or its answer."""
+        """Start a step. Return the first execution that the program wants, or the result if it wants no execution."""
         with guard_calls("play"):
             self.judging: Judging = self.instance.judge(action)
         return self.resume(None)
 
     def resume(self, output: str | None) -> Answer:
-        """Return the next execution, or the answer, after the output of the previous execution."""
+        """Continue the step with the output of the previous execution. Return the next execution, or the result."""
         with guard_calls("play"):
             try:
                 wanted = self.judging.send(output)

@@ -9,7 +9,7 @@ import struct
 _CREATE, _RESTRICT = 444, 446  # the same on every machine
 _ASK_VERSION = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""The number of rights over files, by the version of the interface that introduced it."""
+"""The number of rights over files, from each of these versions of the interface on."""
 _NETWORK_SINCE, _NETWORK = 4, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
 """Rules that keep abstract sockets and signals inside the domain."""

@@ -1,4 +1,4 @@
-"""The layouts that both sides of the wall use: messages of the zygote, frames of a child."""
+"""Binary layouts that the host and the sandboxed processes share: messages of a zygote, frames of a child."""
 
 import struct
 
@@ -11,13 +11,13 @@ LENGTH = struct.Struct("<I")
 """The head of a frame: the length of its body in bytes."""
 
 FRAME_BYTES = 1 << 20
-"""Most bytes of a body."""
+"""The largest size of a child's answer, in bytes, unless it carries the input or output of an execution."""
 
 EXECUTION_BYTES = 32 << 20
-"""Most bytes of a body with the input or the output of an execution. A problem may have 16 MiB of tests."""
+"""The largest size of an answer with the input or output of an execution. A problem may have 16 MiB of tests."""
 
 NAME_CHARACTERS = 100
-"""Most characters of the name of an environment's class."""
+"""The largest number of characters of the name of an environment's class."""
 
 MOST_INSTRUCTIONS = 8
-"""Most instructions of a program with tools."""
+"""The largest number of instructions that a program with tools may give."""

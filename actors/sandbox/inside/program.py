@@ -24,7 +24,7 @@ OPTIONAL = ("solution", "close")
 """Optional methods of an environment. `reset` and `step` are required."""
 
 LISTS = (list, tuple, deque, Iterator)
-"""The types of a list that a solution may return."""
+"""The types that count as a list if a solution returns them."""
 
 Kind = Literal["exception", "protocol", "reward"]
 Stage = Literal["parse", "class", "interface", "construct", "schema", "play"]
@@ -32,7 +32,7 @@ Answer = dict[str, object]
 
 
 class ProgramError(Exception):
-    """A fault of the program, with the stage of the program's life."""
+    """A fault of a program, and the stage in which it happened: while the program was parsed, constructed, played …"""
 
     def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
         self.kind = kind
@@ -44,7 +44,7 @@ class LoadedProgram:
     """One loaded program. Every `reset` constructs a new instance, so a second episode knows nothing of the first.
 
     `random` is seeded before any code of the program runs: with 0 for the module, then with the instance's seed. Every
-    method raises only ProgramError, whatever code the program's values run.
+    method raises only ProgramError, even if a value from the program runs code when it is used.
     """
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
@@ -143,10 +143,13 @@ def run_module(source: str) -> tuple[type, tuple[str, ...]]:
 
 
 def find_environment_class(module: types.ModuleType) -> type:
-    """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
+    """Return the class with `reset` and `step` that no other such class extends.
+
+    If there are several, return the one whose name ends with `Env`. Raises ProgramError if there is no unique class.
+    """
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     if taken := [base.__name__ for base in BASES if base.__name__ in map(name_of, own)]:
-        raise ProgramError("protocol", "class", f"it must not define {taken[0]}, which is given")
+        raise ProgramError("protocol", "class", f"it must not define {taken[0]}, which the runtime provides")
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
     leaves = [kind for kind in leaves if not is_interface(kind)] or leaves
@@ -167,7 +170,10 @@ def is_interface(kind: type) -> bool:
 
 
 def find_turn_budget(kind: type, max_turns: int) -> dict[str, int]:
-    """Return the constructor's arguments: the program's own `max_turns`, at most ours, or {} if it takes none."""
+    """Return the constructor's arguments: `max_turns`, or {} if the constructor has no such parameter.
+
+    The value is the parameter's default, if that is an int and less than ours, else our `max_turns`.
+    """
     try:
         parameters = inspect.signature(kind).parameters
     except (TypeError, ValueError):
@@ -192,7 +198,7 @@ def begin(instance: Any, seed: int) -> object:
 def read_kinds(method: Any) -> dict[str, object]:
     """Return the kind of each parameter of a method. Returns {} if the signature cannot be read.
 
-    A wrapper that takes anything has the parameters of the method that `functools.wraps` names.
+    If the method only has `*args` and `**kwargs`, read the parameters of the method that it wraps (`functools.wraps`).
     """
     anything = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
     kinds: dict[str, object] = {}
@@ -240,7 +246,7 @@ def seed_generators(seed: int) -> None:
 
 
 def require_number(reward: object) -> float:
-    """Return the reward as a float. Raises ProgramError unless it is finite and of an exact number type."""
+    """Return the reward as a float. Raises ProgramError unless `convert_scalar` gives a finite int, float or bool."""
     reward = convert_scalar(reward)
     if type(reward) not in (int, float, bool):
         raise ProgramError(
@@ -272,7 +278,7 @@ def convert_scalar(value: object) -> object:
 
 
 def plain(value: object) -> object:
-    """Return a named tuple, or another kind of tuple, as a tuple. Return any other value unchanged."""
+    """Return an instance of a subclass of tuple, such as a named tuple, as a tuple. Return other values unchanged."""
     return tuple.__getitem__(value, slice(None)) if is_a(value, tuple) else value  # type: ignore[call-overload]
 
 
@@ -297,7 +303,7 @@ def check_name(kind: type) -> str:
 
 
 def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
-    """Return isinstance(value, kind), but without asking the value for its class."""
+    """Return isinstance(value, kind), but ignore `__class__`, by which a value could forge its class."""
     return issubclass(type(value), kind)
 
 

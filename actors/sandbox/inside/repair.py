@@ -1,7 +1,7 @@
 r"""Double literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
 
-A brace is doubled only if that is certain: the text does not compile or its line always raises, and the braces do not
-hold faulty code. Line numbers do not change. This module parses the program, so it runs only in a child.
+A brace is doubled only if this is certainly right: the text does not compile or its line always raises, and the braces
+do not hold faulty code. Line numbers do not change. This module parses the program, so it runs only in a child.
 """
 
 import ast
@@ -25,9 +25,10 @@ from .scopes import Names, is_unseen
 
 REPAIR = "f-string braces"
 FIELDS = 1_000
-"""Most fields of a program that does not compile. A program with more fields is left unchanged."""
+"""If a program that does not compile has more f-string fields than this, it is left unchanged."""
 ROUNDS = 3
-"""Rounds of repairs, since fields may be nested in the formats of other fields."""
+"""The largest number of rounds of `repair_fields`. A field in the format of a repaired field is repaired in the next
+round."""
 
 _UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
 _WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
@@ -84,7 +85,7 @@ def repair_braces(source: str) -> str:
 
 def _find_literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
     """Add the offsets of one f-string's braces that must be doubled. Returns the number of fields read."""
-    once: list[bool] = []  # for each open literal brace: True if it was written once
+    once: list[bool] = []  # for each open literal brace: True if it was written as a single brace
     at, count = literal.start, 0
     while mark := find_brace(source, literal, at):
         at, start = mark.end(), mark.start()
@@ -115,7 +116,7 @@ def _find_literal_braces(source: str, literal: Literal, most: int, offsets: list
 
 
 def _is_field(literal: Literal, text: str) -> bool:
-    """Return True if the compiler reads the text as one field of such an f-string."""
+    """Return True if the compiler reads the text, in an f-string with the quotes of `literal`, as one field."""
     tree = _try_parse(f"{literal.opening}{text}{literal.quotes}")
     values = tree.values if isinstance(tree, ast.JoinedStr) else []
     return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
@@ -177,7 +178,7 @@ def repair_fields(source: str, code: CodeType, known: Sequence[Container[str]]) 
 
 
 def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
-    """Return False if no field can raise in this way. Cheap, since it runs at every load."""
+    """Return False if `repair_fields` would surely change nothing. This check is cheap, since it runs at every load."""
     # A fresh process pays for every page that it writes, so search the whole text before its strings.
     if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in find_literals(source)):
         return True
@@ -188,7 +189,7 @@ def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) ->
 
 
 def _find_names(words: str) -> set[str]:
-    """Return the words that are names or keywords. No program binds a keyword, so text with a keyword is in doubt."""
+    """Return the words that are names or keywords. `known` has all keywords, so a field with one stays unchanged."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 
@@ -210,7 +211,7 @@ def _find_bound_names(module: CodeType) -> set[str]:
 
 
 def _is_mapping(source: str, start: int, end: int) -> bool:
-    """Return True for a string with a format that strings cannot have: `{"a": 1}`."""
+    """Return True for a field with a string and a format that no string supports, such as `{"a": 1}`."""
     text = _MAPPING.match(source, start, end)
     if text is None:
         return False

@@ -1,4 +1,4 @@
-"""Find the names that each part of a program can see. A name in doubt counts as seen."""
+"""Find the names that each part of a program can see. A name counts as seen if this is uncertain."""
 
 import ast
 from collections.abc import Container, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _DYNAMIC = {"__builtins__", "builtins", "exec", "globals", "locals", "modules", "vars"}
-"""A program that has one of these may bind names that do not appear in its text."""
+"""A program that uses one of these names may bind names that do not appear in its text."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _REFUSE, _ABSENT, _ZERO = _ANSWER | errno.EPERM, _ANSWER | errno.ENOENT, _ANSWER
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
-"""The bit that selects another ABI's table on x86-64."""
+"""The bit of a call's number that selects another ABI (x32) on x86-64."""
 
 _PR_SET_SECCOMP, _FILTER_MODE = 22, 2
 
@@ -29,7 +29,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """A filter, assembled once for any number of processes. Raises OSError on a machine without a table of calls."""
+    """A filter that any number of processes can install. Raises OSError if `calls` has no numbers for this machine."""
 
     def __init__(self) -> None:
         machine = os.uname().machine
@@ -48,7 +48,10 @@ class Filter:
 
 
 def make_program(machine: str) -> list[Instruction]:
-    """Return the instructions: (code, jump if true, jump if false, constant). All jumps lead to returns at the end."""
+    """Return the instructions of the filter: (code, jump if true, jump if false, constant).
+
+    For each call with a fixed verdict, one check jumps to a return at the end.
+    """
     verdicts = (
         (calls.ALLOWED, _ALLOW),
         (calls.KILLED, _KILL),
@@ -79,9 +82,9 @@ def make_program(machine: str) -> list[Instruction]:
 
 
 def _make_conditions(machine: str) -> Iterator[Instruction]:
-    """Yield checks that allow a call if all its conditions hold.
+    """Yield instructions for the calls in HELD. They allow a call if all its conditions hold, and refuse it otherwise.
 
-    The low half of an argument comes first on both machines.
+    They load only the low half of a 64-bit argument. It comes first on both machines.
     """
     for name, number in calls.number_calls(calls.HELD, machine).items():
         held: list[Instruction] = []

@@ -1,4 +1,4 @@
-"""Give up a child's rights before it meets a program: descriptors, privileges, resources, files, system calls.
+"""Give up a child's rights before it runs a program: descriptors, privileges, resources, files, system calls.
 
 The order matters:
 
@@ -31,7 +31,7 @@ _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interfa
 _NONE = (ctypes.c_uint32 * 6)()  # three empty sets of capabilities: effective, permitted, inheritable (two words each)
 
 THREAD_WORDS = 256
-"""The C library describes a thread in memory. The thread's number is searched in this many words from there on."""
+"""The C library has a structure for each thread. The thread's number is searched in its first THREAD_WORDS words."""
 SHOWN_NUMBER = 1
 """The number that the C library keeps in a child instead of the real one. It must not be 0. The owner of a free lock is
 0, so a thread 0 would believe that it holds every free lock, and OpenSSL would fail or crash."""
@@ -41,7 +41,7 @@ _libc.pthread_self.restype = ctypes.c_void_p
 
 
 class Confinement:
-    """Walls that a zygote prepares once, and that every child raises around itself.
+    """Restrictions that a zygote prepares once, and that every child applies to itself.
 
     `layers` may name limits, landlock and seccomp. `own_bytes` is the zygote's address space. Raises OSError if this
     machine lacks a layer.
@@ -54,10 +54,10 @@ class Confinement:
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int, memory_bytes: int, processor_s: int) -> None:
-        """Raise the walls around this process. Only /dev/null and `descriptor`, moved to CHANNEL, stay open."""
+        """Restrict this process permanently. Only /dev/null and `descriptor`, moved to CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
-            os.dup2(self._rules, RULES)  # /dev/null was opened early, so it has a low number
+            os.dup2(self._rules, RULES)  # the rules were opened early: their low number was not overwritten by CHANNEL
         for standard in (0, 2):
             os.dup2(1, standard)  # the zygote's standard output is /dev/null
         os.closerange(3, CHANNEL)
@@ -81,8 +81,8 @@ class Confinement:
 def leave_root() -> None:
     """Change to the user nobody. If the user namespace lacks this user, give up root's capabilities. Raises OSError.
 
-    In such a namespace, for example a container with one user, root is an ordinary user outside, and the kernel refuses
-    any other user.
+    In such a namespace, for example a container with one user, root is an ordinary user of the machine. The kernel
+    refuses a change to any other user.
     """
     try:
         os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -97,7 +97,7 @@ def leave_root() -> None:
 
 
 def set_limits(address_bytes: int, processor_s: int) -> None:
-    """Set the hard limits of resources."""
+    """Set the limits of this process's resources. It cannot raise them again."""
     for what, most in (
         (resource.RLIMIT_AS, address_bytes),
         (resource.RLIMIT_CPU, processor_s),
@@ -118,10 +118,10 @@ def find_kept_numbers() -> list[int]:
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Overwrite this child's number by SHOWN_NUMBER, wherever in `places` it is found.
+    """Overwrite this child's number by SHOWN_NUMBER at each address in `places` that holds it.
 
     `places` come from the zygote's `find_kept_numbers`. Some places held the zygote's number only by chance, since
-    numbers in a namespace are small. Such a place does not hold the child's number.
+    numbers in a namespace are small. Such a place does not hold the child's number and is left unchanged.
     """
     own = threading.get_native_id()
     for place in places:

@@ -3,13 +3,13 @@
 The control socket keeps message boundaries. If it closes, or if the host dies, the zygote ends with all its children.
 
 * Host to zygote: FORK (the child's bytes of memory and seconds of processor time), with the child's end of its channel.
-* Zygote to host, once: READY (its private pages).
+* Zygote to host, once: READY (the number of its private pages).
 * Zygote to host, for every fork in turn: BORN with the child's name and pidfd, or FAILED (errno).
 * Zygote to host, for every child: ENDED (exit status, or minus the signal).
 
 A child is a copy of this process, and its program may read all of its memory. So the zygote remembers nothing of its
 children. The kernel does: the name of a child is the number of its pidfd in the zygote. A child leaves the zygote's
-stack frames before it meets its program.
+stack frames before it runs its program.
 """
 
 import array
@@ -43,8 +43,8 @@ def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str],
 
 
 def prepare(heavy: bool, listed: Sequence[str]) -> None:
-    """Load what every child shares, the `listed` libraries included, and delete our own arguments."""
-    # The zygote never collects garbage by itself: the count of collections would tell a child its number.
+    """Load what every child shares, including the `listed` libraries, and delete the arguments of the command line."""
+    # Automatic collection of garbage stays off. The count of collections would tell a child how many came before it.
     gc.disable()
     given.load_time_zones()
     if heavy:
@@ -62,8 +62,8 @@ def prepare(heavy: bool, listed: Sequence[str]) -> None:
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
     """Fork children and report their ends. Returns False if the host has gone, and True in a confined child."""
     size, private = walls.count_pages(proc)
-    raised = walls.Confinement(layers, size * resource.getpagesize())
-    zygote = ForkServer(socket.socket(fileno=control), raised)
+    confinement = walls.Confinement(layers, size * resource.getpagesize())
+    zygote = ForkServer(socket.socket(fileno=control), confinement)
     zygote.tell(READY, 0, private)
     while True:
         for descriptor, _ in zygote.events.poll():
@@ -78,16 +78,16 @@ def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
 
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, which makes a tenth of
-its page faults."""
+"""Used for `fork`. `os.fork` would also prepare the child for threads and seed its generators. This would cause a tenth
+of the child's page faults."""
 
 
 class ForkServer:
     """Forks children as the host requests, and reports how they end."""
 
-    def __init__(self, control: socket.socket, raised: walls.Confinement) -> None:
+    def __init__(self, control: socket.socket, confinement: walls.Confinement) -> None:
         self.control = control
-        self.walls = raised
+        self.confinement = confinement
         self.pid = os.getpid()
         self.events = select.epoll()
         self.events.register(control, select.EPOLLIN)
@@ -105,7 +105,7 @@ class ForkServer:
         return array.array("i", ancillary[0][2])[0], memory_bytes, processor_s
 
     def fork(self, channel: int, memory_bytes: int, processor_s: int) -> bool:
-        """Fork a child and confine it (`walls`). Returns True in the child."""
+        """Fork a child and restrict it (`walls`). Returns True in the child and False in the zygote."""
         pid = _libc.fork()
         if pid < 0:
             self.tell(FAILED, 0, ctypes.get_errno())
@@ -113,7 +113,7 @@ class ForkServer:
             if pid == 0:
                 self.events.close()
                 self.control.close()
-                self.walls.enclose(channel, self.pid, memory_bytes, processor_s)
+                self.confinement.enclose(channel, self.pid, memory_bytes, processor_s)
                 return True
             pidfd = os.pidfd_open(pid)
             self.events.register(pidfd, select.EPOLLIN)

@@ -1,6 +1,6 @@
 """A play as a conversation of the model with a program.
 
-`ChatFormat` words the messages to the model and reads its answers. Each domain has one. `Conversation` tracks turns,
+`ChatFormat` writes the messages to the model and reads its answers. Each domain has one. `Conversation` tracks turns,
 the end of the play and its return.
 """
 

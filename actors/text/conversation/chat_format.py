@@ -11,7 +11,7 @@ from spade.tokens import NO_TOOLS, Tools
 
 @dataclass(frozen=True)
 class Move:
-    """One message of the model, after reading. The program receives only `action` and `calls`."""
+    """The parts of one message of the model. The program receives only `action` and `calls`."""
 
     action: str
     """In games the action. In tool use the answer. "" if the message contains neither."""
@@ -35,7 +35,7 @@ class Opening(NamedTuple):
 
 
 class ChatFormat(Protocol):
-    """Words the messages to the model and reads its answers, for one play. Pure."""
+    """Writes the messages to the model and reads its answers, for one play. Pure."""
 
     @property
     def marks(self) -> Collection[str]:
@@ -43,16 +43,16 @@ class ChatFormat(Protocol):
         ...
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
-        """Begin with the answer to `reset`. The hint is the only difference between the arms.
+        """Return the first messages of a play. `observed` answers `reset`. Only the hint differs between the arms.
 
         Raises UnreadableError if the program's list of tools is unusable.
         """
         ...
 
     def act(self, text: str) -> Move:
-        """Read a message of the model. Every text is a move."""
+        """Read a message of the model. No text is refused."""
         ...
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """Continue with the program's answer to the model's last move."""
+        """Return the next messages: the program's answer `observed` to the model's last `move`."""
         ...

@@ -22,7 +22,7 @@ class CallFormat(NamedTuple):
     """The checkpoint's notation of calls."""
 
     opened: bool = False
-    """True if the prompt already opens a thought. Then a message that does not close it is all thought."""
+    """True if the prompt already opens the model's thinking. Then a message that does not close it is all thinking."""
 
 
 class _Function(msgspec.Struct):
@@ -38,7 +38,7 @@ _tools = msgspec.json.Decoder(list[_Tool])
 
 
 class ToolChatFormat:
-    """A play of a program with tools.
+    """The messages of a play of a program with tools.
 
     * opens: builds the messages before the model's first turn, from the first instruction and the hint
     * most: the largest number of calls in a message that are executed
@@ -63,8 +63,8 @@ class ToolChatFormat:
 
     def act(self, text: str) -> Move:
         """See ChatFormat."""
-        said = answer(f"{THINK}{text}" if self._format.opened else text)
-        read = self._format.dialect.read(said, self._schemas)
+        visible = answer(f"{THINK}{text}" if self._format.opened else text)
+        read = self._format.dialect.read(visible, self._schemas)
         calls, blocks = list[ToolCall](), list[str | None]()
         for block in read.blocks:
             if isinstance(block, MalformedBlock):

@@ -1,7 +1,7 @@
 """One play as a conversation of a player with a program. It tracks turns, the end of the play and its return.
 
 `Conversation` is pure. `play_conversation` carries each action to the program and each answer to the player. An action
-is anything that both understand: the text that a program receives, or a `Move`.
+is the text that a program receives, or a `Move`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,10 @@ Player = Callable[[Observed], Awaitable[Action | None]]
 
 
 class Conversation(Generic[Action]):
-    """Answers and actions in turn, with at most `max_turns` actions. `first` is the answer to `reset`.
+    """The actions of a player and the answers of a program, with at most `max_turns` actions.
 
     * actions: as the program received them
-    * answers: the answer to `reset`, then the answer to each action
+    * answers: `first`, which is the answer to `reset`, then the answer to each action
     """
 
     def __init__(self, first: ProgramAnswer, max_turns: int) -> None:

@@ -1,1 +1,1 @@
-"""Measures of programs, from their text alone: of one program, and of many together."""
+"""Measure programs by their text alone: one program, or the diversity of many programs."""

@@ -20,8 +20,8 @@ _LONGEST = 1 << 16
 def measure(source: str, name: str) -> Measures:
     """Count a program's lines of code, and measure its class `name`: its hidden variables, or its tools.
 
-    Only the lines are counted if the source is over 65,536 characters, or if it is not valid Python, for example before
-    the sandbox doubles its braces. A program with tools has no hidden variables: its tools show its state.
+    Only the lines are counted if the source is over 65,536 characters or is not valid Python, for example because it
+    has braces that the sandbox would repair. A program with tools has no hidden variables: its tools show its state.
     """
     lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
     if len(source) > _LONGEST:
@@ -43,7 +43,7 @@ def measure(source: str, name: str) -> Measures:
 
 
 def find_hidden_variables(program: ast.ClassDef) -> set[str]:
-    """Return the names of the hidden variables of a class."""
+    """Return the attributes of a class that get a value at the start and that no text of the class shows."""
     methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
     holding = {name for method in _find_setting_methods(methods) for name in _find_given(method)}
     return holding.difference(*(_find_shown(method) for name, method in methods.items() if name != _UNSEEN))
@@ -61,7 +61,7 @@ def _read_own_name(node: ast.AST) -> str:
 
 
 def _find_setting_methods(methods: Mapping[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
-    """Return the methods that set an instance up."""
+    """Return the methods that set up an instance: `__init__`, `reset`, and the methods that they call."""
     names = [name for name in _SETTERS if name in methods]
     for name in names:  # the list grows during the loop
         called = {_read_own_name(node.func) for node in ast.walk(methods[name]) if isinstance(node, ast.Call)}
@@ -137,7 +137,7 @@ def _find_shown(method: ast.FunctionDef) -> set[str]:
 
 
 def _find_texts(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the outermost texts in a node."""
+    """Yield the outermost texts in a node, and the first value of a returned tuple, which is the observation."""
     if isinstance(node, ast.Compare):
         return
     if _is_text(node):
@@ -163,7 +163,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _find_copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield targets with the values that they copy or iterate over."""
+    """Yield each assigned name or loop variable, with the name or attribute that it copies or iterates over."""
     match node:
         case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
             yield target, value

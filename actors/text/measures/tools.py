@@ -1,4 +1,4 @@
-"""Measures of a program with tools, from its syntax tree: its tools, the conditions of its criteria, guarded failures.
+"""Measures of a program with tools, from its syntax tree: tools, conditions in criteria, and tools that may refuse.
 
 docs/metrics.md ("Measures of a program") defines them.
 """
@@ -27,7 +27,7 @@ class ToolMeasures:
     """Mean number of conditions of a criterion. None if no criterion is found."""
 
     guarded: bool
-    """True if some tool has a guarded failure."""
+    """True if some tool changes the state, but returns in a branch of an `if` without changing it."""
 
 
 def has_tools(program: ast.ClassDef) -> bool:
@@ -113,11 +113,11 @@ def _count_conditions(criterion: _Function) -> int:
     return count
 
 
-# ---------------------------------------------------------------- guarded failures
+# ---------------------------------------------------------------- tools that may refuse
 
 
 def _is_guarded(tool: ast.FunctionDef) -> bool:
-    """Return True if a tool changes the state, and has a branch of an `if` that returns without changing it."""
+    """Return True if a tool changes the state, but returns in a branch of an `if` without changing it."""
     held = _find_holding_names(tool)
     if not _has_change([tool], held):
         return False
@@ -130,7 +130,7 @@ def _is_guarded(tool: ast.FunctionDef) -> bool:
 
 
 def _find_holding_names(tool: ast.FunctionDef) -> set[str]:
-    """Return `self` and the local names that hold a part of it. Reads the assignments in text order."""
+    """Return `self` and the local names that hold a part of the instance. Reads the assignments in text order."""
     held = {"self"}
     named = [node for node in ast.walk(tool) if isinstance(node, ast.Assign | ast.NamedExpr | ast.For)]
     for node in sorted(named, key=lambda node: (node.lineno, node.col_offset)):

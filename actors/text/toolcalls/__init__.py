@@ -9,6 +9,6 @@ DIALECTS = (
     Dialect("hermes", hermes.MARKS, hermes.read),
     Dialect("xml", xml.MARKS, xml.read),
 )
-"""Tried in this order against a checkpoint's chat template."""
+"""The known dialects. `find_dialect` tries them in this order against a checkpoint's chat template."""
 
 __all__ = ["DIALECTS", "Block", "Call", "Dialect", "MalformedBlock", "ParsedMessage", "Schemas", "find_dialect"]

@@ -1,4 +1,4 @@
-"""The parts of a message: calls, malformed calls, and the answer."""
+"""The parts of a message: blocks and the answer. A block is a call as the model wrote it; it may be malformed."""
 
 import json
 import re
@@ -43,7 +43,7 @@ Schemas = Mapping[str, Mapping[str, Any]]
 
 
 class ParsedMessage(NamedTuple):
-    """A message after reading."""
+    """The parts of a message."""
 
     blocks: tuple[Block, ...]
     """The blocks, in order."""
@@ -111,7 +111,7 @@ def decode(text: str, at: int = 0) -> tuple[Any, int]:
 def _decode(text: str, at: int) -> tuple[Any, int]:
     """Decode one JSON value. Return the value and the place after it, counted from `at`.
 
-    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded. The window grows
+    Raises JSONDecodeError. Its place is also counted from `at`. Only a window of the text is decoded. The window grows
     while its edge may have caused the error. Without a window, a text with many errors would take quadratic time,
     because JSONDecodeError counts all lines before the error.
     """
@@ -131,7 +131,7 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 
 
 def call(name: object, arguments: object) -> Block:
-    """Build a call, or Malformed with the reason.
+    """Build a Call, or a MalformedBlock with the reason why this is impossible.
 
     `arguments` is an object, or the JSON of one. Missing arguments become {}.
     """

@@ -16,4 +16,4 @@ class Dialect(NamedTuple):
     """The texts around a call. They stay in a decoded message even if they are special tokens."""
 
     read: Callable[[str, Schemas], ParsedMessage]
-    """Reads the blocks and the answer of a message without its thinking. Never raises."""
+    """Reads the blocks and the answer of a message. The caller has removed the model's thinking. Never raises."""

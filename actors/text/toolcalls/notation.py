@@ -20,13 +20,13 @@ _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
 class TypedLine(NamedTuple):
-    """A line that a person typed, after reading."""
+    """The parts of a line that a person typed."""
 
     calls: tuple[Call, ...]
     """The calls of the line."""
 
     answer: str
-    """"done" if the line submits, otherwise ""."""
+    """"done" if the line ends with `done`, otherwise ""."""
 
 
 def parse_typed(line: str, arguments: Mapping[str, Sequence[str]]) -> TypedLine:

@@ -39,8 +39,8 @@ def find_dialect(tokenizer: Tokenizer, dialects: tuple[Dialect, ...], model: str
         raise _make_unfit_error(model, f"drops the results of calls ({error})") from None
     written = _render_call(tokenizer, model)
     for dialect in dialects:
-        said = dialect.read(tokenizer.decode(tokenizer.encode(written), keep=dialect.marks), _SCHEMAS)
-        read = [(block.name, json.loads(block.arguments)) for block in said.blocks if isinstance(block, Call)]
+        message = dialect.read(tokenizer.decode(tokenizer.encode(written), keep=dialect.marks), _SCHEMAS)
+        read = [(block.name, json.loads(block.arguments)) for block in message.blocks if isinstance(block, Call)]
         if read == [("probe_tool", _ARGUMENTS)]:
             return dialect
     names = " or ".join(dialect.name for dialect in dialects)

@@ -1,4 +1,4 @@
-"""XML: each call, its function and each of its arguments have marks, as Qwen3.5 and Nemotron 3 write calls.
+"""XML: tags enclose each call, its function and each of its arguments, as Qwen3.5 and Nemotron 3 write calls.
 
     <tool_call>
     <function=find>
@@ -8,8 +8,8 @@
     </function>
     </tool_call>
 
-Strings are written as they are, other values as JSON. The tool's schema tells them apart. Nothing is escaped. So an
-argument ends at the first closing mark that is followed by another argument or the function's end.
+Strings are written as they are, and other values as JSON. The tool's schema tells which of the two a text is. Nothing
+is escaped. So an argument ends at the first closing tag that is followed by another argument or the function's end.
 """
 
 import re
@@ -119,7 +119,7 @@ def _convert_value(text: str, schema: Any) -> Any:
         value = _WORDS[text] if text in _WORDS else decode_whole(text)
     except ValueError:
         return text
-    # If a string is allowed: read another type only if the schema allows this type, and keep a quoted string as text.
+    # If a string is allowed, another type is read only if the schema allows it, and a quoted string stays a text.
     fits = not isinstance(value, str) and any(_is_fitting(value, name) for name in allowed)
     return text if "string" in allowed and not fits else value
 

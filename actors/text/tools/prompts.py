@@ -75,8 +75,8 @@ class ToolProfile(Profile):
 
         `single_turn` has no effect, because no service asks one question alone.
         """
-        told = observation if hint is None else f"{observation}\n\nHint: {hint}"
-        return [ChatMessage("system", fill_slots(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
+        shown = observation if hint is None else f"{observation}\n\nHint: {hint}"
+        return [ChatMessage("system", fill_slots(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", shown)]
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage]:
         parts = [format_code(source), f"Its own solution, replayed:\n\n<transcript>\n{replayed}\n</transcript>"]
@@ -91,9 +91,9 @@ class ToolProfile(Profile):
 
 
 def count_requests(calls: int) -> str:
-    """Return in words how many requests a program of `calls` calls makes: a third of the calls, plus one.
+    """Return the number of requests of a program whose solution has `calls` calls, in words.
 
-    The number is at least two and at most eight.
+    It is a third of the calls, plus one, and at least two and at most eight.
     """
     return NUMBERS[max(0, min(len(NUMBERS), round(calls / CALLS_A_REQUEST)) - 1)]
 

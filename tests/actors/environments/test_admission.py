@@ -169,7 +169,7 @@ async def test_a_solution_may_be_described_or_left_out_and_close_too(sandbox, so
     verdict = await validate(sandbox, changed(solution), 3, LIMITS)
     assert verdict.passed, verdict.stages[-1]
     said = next(stage.reason for stage in verdict.stages if stage.name == "solution")
-    assert said == ("" if "close" in solution[0] else "described or left out, not replayed")
+    assert said == ("" if "close" in solution[0] else "it lists no actions, so it was not replayed")
 
 
 async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):

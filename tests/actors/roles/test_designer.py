@@ -168,7 +168,7 @@ async def test_a_program_over_which_two_env_runners_ended_is_rejected_with_the_r
         await small.until_done(1)
     (rejected, *_) = small.done
     assert (rejected.stage, rejected.attempt, rejected.completion) == ("contain", 1, CRASHES)
-    assert rejected.reason.startswith("2 times an env-runner ended, or failed, while it served Validate: ")
+    assert rejected.reason.startswith("an env-runner crashed or failed 2 times while it served Validate: ")
     assert asked == [asked[0]] * 2
 
 

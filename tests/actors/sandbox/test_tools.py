@@ -271,7 +271,7 @@ async def test_reset_may_call_the_reset_of_the_base(sandbox):
 
 async def test_a_program_that_defines_the_given_base_is_told_so(sandbox):
     source = tools(module="class ToolUseBaseEnv:\n    pass")
-    assert "must not define ToolUseBaseEnv, which is given" in (await sandbox.open("e", source, 1, 3)).detail
+    assert "must not define ToolUseBaseEnv, which the runtime" in (await sandbox.open("e", source, 1, 3)).detail
 
 
 def test_each_given_base_belongs_to_one_domain():

@@ -59,7 +59,7 @@ def load(names: Sequence[str]) -> dict[str, object]:
         module = importlib.import_module(f"{__name__}.{library.module}")
         module.warm()
         found |= {each: getattr(module, each) for each in library.classes}
-    sys.set_int_max_str_digits(digits)  # a judge that warms up raises this limit for itself
+    sys.set_int_max_str_digits(digits)  # `code_tests.warm` has raised this limit
     return found
 
 

@@ -11,10 +11,11 @@ from .letters import find_labelled, find_stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
-"""Most processor time of a comparison. math_verify's own limit is clock time, so its results depend on the load."""
+"""Limit of the processor time of a comparison. math_verify's own limit is clock time, so its results depend on the
+load."""
 
 LONGEST_TIDIED = 200
-"""Most characters of an answer that is tidied."""
+"""The largest number of characters of an answer that `tidy_answer` changes."""
 
 _AGAIN_S = 0.1
 _COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
@@ -50,9 +51,9 @@ class WrittenQuestionEnv(OneAnswerEnv):
 
 
 class MathAnswerEnv(WrittenQuestionEnv):
-    """A problem with a mathematical answer. A player's answer is compared both unchanged and tidied.
+    r"""A problem with a mathematical answer. A player's answer is compared unchanged, and again after `tidy_answer`.
 
-    An answer without a box counts as the inside of a box.
+    An answer without `\boxed` is compared as if it were in a box.
     """
 
     def score(self, answer: str) -> float:
@@ -116,7 +117,7 @@ class ChoiceEnv(WrittenQuestionEnv):
 
 
 def read_letter(answer: str, letters: str) -> str:
-    """Return the letter that an answer chooses, in a box or not; "" if the answer chooses none or several."""
+    r"""Return the letter that an answer chooses, with or without `\boxed`; "" if it chooses no letter or several."""
     _, box, last = answer.rpartition(r"\boxed")
     return find_labelled(last, letters) if box else find_stated(last, letters) or find_labelled(last, letters)
 

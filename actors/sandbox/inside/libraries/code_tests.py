@@ -1,4 +1,4 @@
-"""Problems of programming: the answer is a program, which must pass tests in the environment's own text.
+"""Programming problems: the answer is a program that must pass the tests in the environment's own text.
 
 The tests are LiveCodeBench's, in its two forms: text on standard input and output, or the arguments and the result of a
 method. The answer is executed in another process, and its outputs are compared here.
@@ -18,7 +18,7 @@ from ..judging import Execution, Judging, JudgingEnv
 from .one_answer import OneAnswerEnv, make_verdict
 
 SPARE_BYTES = 1 << 16
-"""Bytes that an output may be longer than expected, for spaces and for other forms of numbers."""
+"""An output may have four times the expected characters, plus this many bytes for spaces and other forms of numbers."""
 
 
 class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
@@ -26,7 +26,7 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
 
     `tests` and `hidden` are tests in either of LiveCodeBench's encodings: JSON (a list of objects with `input` and
     `output`), or base64 of a compressed pickle of that text. `function` is the method's name, or "" for standard input
-    and output. The score is the share of tests that pass. If only a win is paid, the first failed test ends the run.
+    and output. The score is the share of tests that pass. If `pays` is "win", no test runs after the first failed one.
     """
 
     question = ""

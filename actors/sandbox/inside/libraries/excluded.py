@@ -3,7 +3,7 @@
 EXCLUDED: dict[str, dict[str, str]] = {
     "reasoning-gym": {
         "composite": "has no items without parameters",
-        "game_of_life_halting": "its scorer pays any text where the game halts",
+        "game_of_life_halting": "its scorer pays for any text if the game halts",
     },
     "rlve": {
         "PolyaModel": "its scorer reads the marks as part of the answer, so that no answer counts",

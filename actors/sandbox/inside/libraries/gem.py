@@ -30,9 +30,9 @@ with (
 
 
 class GemEnv:
-    """A game. It is won if it ends with a total reward of 1, since some games pay by progress.
+    r"""A game. It is won if it ends with a total reward of at least 1, since some games pay by progress.
 
-    Actions go to the game in a box.
+    An action without `\boxed` is put in a box before it goes to the game.
     """
 
     game = ""

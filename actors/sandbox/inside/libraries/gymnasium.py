@@ -15,7 +15,7 @@ ACTIONS = {
 }
 """For each environment, without its version, the names of the actions in their order."""
 LEAST_TOTAL = {"CliffWalking": -99.0}
-"""The least total reward of a win, if it is not 1. In CliffWalking, -99 means the goal without a fall."""
+"""The smallest total reward of a win, if it is not 1. In CliffWalking, -99 means the goal without a fall."""
 
 RANDOM_MAP = frozen_lake.generate_random_map
 _COLOURED = re.compile(r"\x1b\[[\d;]*m(.*?)\x1b\[0m", re.DOTALL)

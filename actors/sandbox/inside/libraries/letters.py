@@ -1,4 +1,4 @@
-r"""Read the letter that a model chose. Pure.
+r"""Read the letter that a model chose in answer to a question with lettered choices. Pure.
 
 A letter counts only if it is chosen: `C`, `(c)`, `\textbf{C.} 42`, `C - 42 nm`, `Option C`. An article ("A mixture"),
 a name ("D-glucose", "C = 12") and two letters ("A and C") choose nothing.
@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 LONGEST = 10_000
-"""Most characters of a box that are searched for a letter."""
+"""Only this many characters at the beginning of a box are searched for a letter."""
 
 _STYLES = re.compile(
     r"\\(?:text)?color\s*+\{[^{}]*+\}"
@@ -59,7 +59,7 @@ _REJECTED = re.compile(
 """A remark in brackets that names letters which are not chosen: D (not A)."""
 _CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
-_SENTENCE_LENGTH = 300  # most characters of a sentence that are read
+_SENTENCE_LENGTH = 300  # only this many characters of a sentence are read
 
 
 class _Patterns(NamedTuple):
@@ -137,5 +137,5 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
 
 
 def _remove_marks(text: str) -> str:
-    """Remove commands of style, marks of Markdown and mathematics, and forms of Unicode."""
+    """Remove commands of style, and marks of Markdown and mathematics. Normalize Unicode (NFKC)."""
     return _STYLES.sub("", _SPACES.sub(" ", _WIDE_SPACES.sub(_WIDE, unicodedata.normalize("NFKC", text))))

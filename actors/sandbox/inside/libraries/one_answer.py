@@ -6,7 +6,7 @@ from typing import Literal
 WINS = 1.0 - 1e-6
 Pays = Literal["win", "score"]
 DRAWS = 10
-"""Most seeds that are tried until the generator finds an instance. RLVE itself tries again, too."""
+"""The largest number of seeds that are tried until the generator finds an instance. RLVE itself tries again, too."""
 
 
 class OneAnswerEnv:

@@ -29,15 +29,15 @@ with put_stand_ins(
 
 
 class ReasoningGymEnv(OneAnswerEnv):
-    """One item of a data set: the item `index` for the instance's seed, or for the seed in `parameters`.
+    """Item `index` of a data set, which is generated from the instance's seed, or from the seed in `parameters`.
 
     Each attribute of the data set's curriculum is advanced `level` times. If `level` is None, the data set's defaults
-    apply. `parameters` override both the level's values and the defaults. If `rises` is set, each level adds its values
-    to the parameters instead.
+    apply. `parameters` override both the level's values and the defaults. If `rises` is set, the curriculum is not
+    used. Instead, `level` times each value of `rises` is added to the parameter of that name.
     """
 
     dataset = ""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
+    parameters: dict[str, Any] = {}  # noqa: RUF012 (programs replace this value and never mutate it)
     level: int | None = None
     rises: dict[str, int] = {}  # noqa: RUF012
     index = 0

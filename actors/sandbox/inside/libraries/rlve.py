@@ -18,9 +18,10 @@ MARKS = "<answer>", "</answer>"
 
 
 class RlveEnv(OneAnswerEnv):
-    """A problem of RLVE with fixed `parameters`. Without them, they are drawn from the list of its controller.
+    """A problem of RLVE with fixed `parameters`.
 
-    The controller makes this list after `level` updates.
+    Without `parameters`, each instance draws them from the list that the problem's controller makes after `level`
+    updates.
 
     The library's own `generator` is not called, since its time limit needs a thread, and a child cannot start threads.
     """

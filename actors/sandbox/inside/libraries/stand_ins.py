@@ -24,7 +24,7 @@ class StandIn(types.ModuleType):
 
 @contextmanager
 def put_stand_ins(*names: str, **given: object) -> Iterator[None]:
-    """Put stand-ins for the modules of these full names into the import system. The last one gets the `given` values.
+    """Put a stand-in for each of these modules into `sys.modules`. `given` has attributes of the last stand-in.
 
     On exit the stand-ins are removed, so that no program imports one instead of the package.
     """

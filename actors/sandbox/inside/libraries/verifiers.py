@@ -15,7 +15,7 @@ from importlib import metadata
 from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
-os.environ.setdefault("HOME", "/")  # the library needs it when it is imported, but it is not set behind the walls
+os.environ.setdefault("HOME", "/")  # the library reads it when it is imported, but a sandboxed process has none
 
 import verifiers.v1 as vf
 from verifiers.v1.configs.agent import agent_config_fields
@@ -27,20 +27,20 @@ from verifiers.v1.utils.decorators import invoke
 from .one_answer import WINS, clip_score
 
 MOST_TASKS, TASKS_BYTES = 200, 1 << 18
-"""Most tasks of a program, and most bytes of them as JSON."""
+"""The largest number of tasks of a program, and the largest size of its tasks as JSON."""
 
 ENVIRONMENTS: dict[str, Any] = {}
 """The environments that the zygote has loaded, by taskset and parameters. A child opens no file to load them."""
 
 
 class VerifiersEnv:
-    """A taskset's environment on the task that the seed chooses. It is won with a reward of 1.
+    r"""A taskset's environment. The seed chooses the task. A reward of at least 1 wins.
 
-    Only the last step pays. An answer is put in a box if `boxed`.
+    Only the last step pays. If `boxed`, an answer without `\boxed` is put in a box.
     """
 
     taskset = ""
-    parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
+    parameters: dict[str, Any] = {}  # noqa: RUF012 (programs replace this value and never mutate it)
     tasks: Sequence[dict[str, Any]] = ()
     boxed = True
     pays: Literal["win", "score"] = "win"

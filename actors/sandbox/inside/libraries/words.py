@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 
 FOLDERS = ("nltk_data", "share/nltk_data", "lib/nltk_data")
-"""The folders that NLTK searches below the interpreter's prefix. Other folders cannot be seen behind the walls."""
+"""The folders that NLTK searches below the interpreter's prefix. A sandboxed process cannot read other folders."""
 
 
 class WordLists:

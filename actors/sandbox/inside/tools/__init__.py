@@ -1,1 +1,1 @@
-"""Programs whose player uses tools: their schemas, their runtime, and the answers to admission."""
+"""Run programs whose player uses tools. Read their schemas and solutions, and report their state to admission."""

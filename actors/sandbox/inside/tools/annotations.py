@@ -16,7 +16,7 @@ _UNIONS = (typing.Union, types.UnionType)
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 """The kinds of parameters that a schema can name: all except `*args` and `**kwargs`."""
 _GENERAL: Mapping[object, type] = {Sequence: list, Collection: list, Iterable: list, Mapping: dict}
-"""General types that stand for a list or an object of JSON."""
+"""General types, and the type that JSON values of them have in Python."""
 _WANTED = "str, int, float, bool, list[...], dict, Literal[...], an Enum of texts or numbers, or a union of these"
 
 
@@ -114,7 +114,7 @@ def _describe_annotation(name: str, annotation: Any) -> Schema:
 
 
 def _merge_schemas(parts: list[Schema]) -> Schema | None:
-    """Return a schema that allows every value of any part, or None if the subset of JSON Schema cannot express it."""
+    """Return a schema for the union of `parts`, or None if our subset of JSON Schema cannot express the union."""
     nothing = {"type": "null"}
     some = [part for part in parts if part != nothing]
     optional = len(some) < len(parts)
@@ -146,7 +146,7 @@ def _resolve_annotation(annotation: Any) -> Any:
 
 
 def _find_plain_type(annotation: Any) -> Any:
-    """Return the type of JSON for which a general type stands, else the annotation itself."""
+    """Return list or dict for a general type such as Sequence or Mapping. Return other annotations unchanged."""
     return _GENERAL.get(annotation, annotation) if isinstance(annotation, type) else annotation
 
 

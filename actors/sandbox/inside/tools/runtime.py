@@ -18,7 +18,7 @@ NEXT = "User: "
 FINISHED = f"All requests are done. {SUBMIT}"
 NEITHER = "Call a tool, or submit <answer>done</answer> when all requests are done."
 ERROR_CHARACTERS = 1_000
-"""Most characters of a criterion's exception in the report to admission."""
+"""The exception of a criterion is cut to this many characters in the report to admission."""
 
 
 class ToolProgram(LoadedProgram):
@@ -44,8 +44,8 @@ class ToolProgram(LoadedProgram):
 
     def build(self) -> None:
         super().build()
-        # Programs in the paper's style append the result of `_advance_if_done` to each result of a tool. Here it
-        # returns "".
+        # Programs in the paper's style append the result of `_advance_if_done` to each result of a tool. `str` returns
+        # "", so that they append nothing.
         self.instance._advance_if_done = str
 
     def reset(self, seed: int) -> Answer:
@@ -113,20 +113,23 @@ class ToolProgram(LoadedProgram):
         if not self.begun:  # the first instruction was given before any call
             self.begun = True
             self.free += self.holds()
-        told = [format_result(tool.name, tool.call(getattr(self.instance, tool.method), values)), *self.advance()]
-        return "\n\n".join(told), False
+        texts = [format_result(tool.name, tool.call(getattr(self.instance, tool.method), values)), *self.advance()]
+        return "\n\n".join(texts), False
 
     def advance(self) -> list[str]:
-        """Go to the next instruction while the present criterion holds. Returns the texts that tell the player."""
-        told: list[str] = []
+        """Go to the next instruction while the present criterion holds.
+
+        Returns a text for the player at each step: the next instruction, or that all instructions are done.
+        """
+        texts: list[str] = []
         while self.position < len(self.instructions) and self.holds():
-            self.free += bool(told)
+            self.free += bool(texts)
             self.position += 1
             over = self.position == len(self.instructions)
-            told.append(FINISHED if over else f"{NEXT}{self.instructions[self.position]}")
-        if told:
+            texts.append(FINISHED if over else f"{NEXT}{self.instructions[self.position]}")
+        if texts:
             self.instance._current_msg = self.position
-        return told
+        return texts
 
     def holds(self) -> bool:
         """Return True if the criterion of the present instruction holds."""
@@ -150,7 +153,7 @@ class ToolProgram(LoadedProgram):
                 state, met, error = self.state(), False, ""
                 try:
                     met = bool(criterion(state))
-                except BaseException as raised:  # admission judges it
+                except BaseException as raised:  # admission decides what an exception of a criterion means
                     error = escape_surrogates(describe_exception(raised))[:ERROR_CHARACTERS] or "error"
                 after = format_canonical(self.state())
                 criteria.append({"met": met, "error": error, "changes": after != before})
@@ -159,6 +162,6 @@ class ToolProgram(LoadedProgram):
             return {"is": "inspected", **seen, "done": self.position, "free": self.free}
 
     def solve(self) -> Answer:
-        """Return the reference solution as calls. They are empty if it lists no calls."""
+        """Return the reference solution as calls. The list is empty if the solution contains no calls."""
         with guard_calls("play"):
             return {"is": "solved", "actions": None, "calls": read_calls(self.instance.solution(), self.tools)}

@@ -16,7 +16,7 @@ DEPTH = 32
 SHOWN = 60
 """Characters of a refused value that the error message quotes."""
 LISTED = 400
-"""Most characters of a list of allowed values in an error message."""
+"""A list of allowed values in an error message is cut to this many characters."""
 
 JSON_TYPES: Mapping[type, str] = {
     str: "string",

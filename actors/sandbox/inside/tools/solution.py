@@ -20,7 +20,7 @@ ENDS = 64
 """Number of closing brackets that are tried as the end of a call."""
 
 Call = tuple[str, str]
-"""Name, and arguments as JSON."""
+"""A call of a tool: its name, and its arguments as JSON."""
 
 _NAMES = ("tool", "name", "function", "tool_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "kwargs")
@@ -82,9 +82,9 @@ def _read_spoken(text: str, tools: Mapping[str, Tool]) -> Iterator[Call]:
 
 
 def _parse_expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | None]:
-    """Parse the call that begins at `start`. Returns the place after it and the call.
+    """Parse the call that begins at `start`. `opened` is the offset after its opening bracket.
 
-    If it cannot be read, returns the place after its opening bracket and None.
+    Returns the offset after the call, and the call. If it cannot be read, returns `opened` and None.
     """
     end = opened
     for _ in range(ENDS):
@@ -100,7 +100,7 @@ def _parse_expression(text: str, start: int, opened: int) -> tuple[int, ast.Call
 
 
 def _read_arguments(call: ast.Call, names: list[str]) -> str | None:
-    """Return a call's arguments as JSON. `names` are the names of positional arguments.
+    """Return a call's arguments as JSON. `names` are the tool's parameters, in the order of positional arguments.
 
     Returns None if an argument is not a JSON literal.
     """

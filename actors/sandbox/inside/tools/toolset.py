@@ -17,7 +17,7 @@ PREFIX = "tool_"
 TOOLS = range(2, 17)
 DESCRIPTION_CHARACTERS = 1_000
 TOOLS_BYTES = 65_536
-"""Most bytes of all tools of a program together, as JSON."""
+"""The largest size of all tools of a program together, as JSON."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _KEYS = ("type", "name", "description", "parameters")

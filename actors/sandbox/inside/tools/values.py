@@ -10,17 +10,17 @@ from ..program import ProgramError, convert_scalar, describe_type, escape_surrog
 
 
 def _member_value(member: object) -> object:
-    """Return the value of a member of an Enum. Raises TypeError for anything else that JSON lacks."""
+    """Return the value of a member of an Enum. Raises TypeError for any other object that JSON cannot express."""
     return member.value if isinstance(member, Enum) else json.JSONEncoder().default(member)
 
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_member_value)
 STATE_BYTES = 262_144
-"""Most bytes of the canonical form of a state."""
+"""The largest size of the canonical form of a state."""
 
 
 def make_blamed_error(reason: str) -> ProgramError:
-    """Return the fault of a program that breaks the interface during an episode."""
+    """Return the error for a program that breaks the interface during an episode."""
     return ProgramError("protocol", "play", reason)
 
 
