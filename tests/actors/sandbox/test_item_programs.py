@@ -49,6 +49,16 @@ async def verdicts(sandbox, rows):
     return {name: last.kind if isinstance(last, Faulted) else last.reward for name, last in found.items()}
 
 
+async def test_a_library_program_asks_the_same_at_each_start():
+    """Some generators iterate over sets of strings. Each start of a process drew their order anew."""
+    source = program("MathAnswerEnv", answer="1") + "\n    question = ' '.join(set(map(str, range(40))))"
+    questions = set()
+    for _ in range(2):
+        async with open_sandbox(LIMITS) as sandbox:
+            questions.add((await sandbox.open("e", source, 1, 3)).observation)
+    assert len(questions) == 1
+
+
 # ---------------------------------------------------------------- mathematics and choices
 
 MATHS = [
