@@ -83,7 +83,6 @@ def chat(*messages, **fields):
         ({"role": "user"}, "messages[0].content: is missing"),
         ({"role": "user", "content": [{"type": "image_url", "image_url": {}}]}, "type 'image_url' is not supported"),
         ({"role": "user", "content": [{"type": "text"}]}, "a part of type 'text' has no text"),
-        ({"role": "user", "content": [{"type": "text"}]}, "type 'text' is not supported"),
         ({"role": "user", "content": "a", "tool_calls": [{"function": {"name": "f"}}]}, "only an assistant may call"),
         (
             {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]},

@@ -21,7 +21,7 @@ from actors.sandbox.inside.libraries.answers import read_letter
 from spade.config import Library
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
-from spade.protocol import Faulted, Needs
+from spade.protocol import Faulted, Needs, Observed
 from tests.actors.odd_programs import children_of, play, until, zygotes_of
 
 LIMITS = Limits(load_s=60.0, step_s=30.0, libraries=("answers", "code"))
@@ -55,7 +55,9 @@ async def test_a_library_program_asks_the_same_at_each_start():
     questions = set()
     for _ in range(2):
         async with open_sandbox(LIMITS) as sandbox:
-            questions.add((await sandbox.open("e", source, 1, 3)).observation)
+            first = await sandbox.open("e", source, 1, 3)
+            assert isinstance(first, Observed), first
+            questions.add(first.observation)
     assert len(questions) == 1
 
 
