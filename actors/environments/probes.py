@@ -7,6 +7,7 @@ import msgspec
 
 from spade.protocol import Observed
 from spade.returns import compute_episode_return, is_won
+from spade.text import format_beside
 
 NOTHING = "none of these"
 NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
@@ -88,8 +89,9 @@ def describe_difference(first: Observed, second: Observed) -> str:
         return f"the tools were {_quote_difference(first.tools, second.tools)}"
     if first.done != second.done:
         return f"{first.done} instructions were done, then {second.done}"
+    reward = f"{first.reward:g}" if first.reward == second.reward else format_beside(first.reward, second.reward)
     return (
-        f"reward, terminated, truncated were {first.reward:g}, {first.terminated}, {first.truncated}, "
+        f"reward, terminated, truncated were {reward}, {first.terminated}, {first.truncated}, "
         f"then {second.reward:g}, {second.terminated}, {second.truncated}"
     )
 

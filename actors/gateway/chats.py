@@ -67,10 +67,13 @@ def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schema
     return ChatReply("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
 
 
-def cut_at_stops(text: str, stops: Sequence[str]) -> str:
-    """Return the text before the first of these stop strings."""
-    places = [place for stop in stops if (place := text.find(stop)) >= 0]
-    return text[: min(places)] if places else text
+def cut_at_stops(text: str, stops: Sequence[str], *, keep: bool = False) -> str:
+    """Return the text before the first of these stop strings, or with `keep`, the text up to its end."""
+    found = [(place, len(stop)) for stop in stops if (place := text.find(stop)) >= 0]
+    if not found:
+        return text
+    place, length = min(found)
+    return text[: place + length] if keep else text[:place]
 
 
 def _split_thought(text: str, opened: bool) -> tuple[str | None, str]:
@@ -115,8 +118,9 @@ def _read_text(place: str, content: str | list[dict[str, Any]] | None) -> str:
     for part in content:
         kind, text = part.get("type"), part.get("text")
         if kind != "text" or not isinstance(text, str):
+            wrong = "has no text" if kind == "text" else "is not supported"
             raise make_bad_request_error(
-                f"{place}.content: a part of type {as_line(str(kind), _SHOWN)!r} is not supported", "messages"
+                f"{place}.content: a part of type {as_line(str(kind), _SHOWN)!r} {wrong}", "messages"
             )
         texts.append(text)
     return "".join(texts)

@@ -89,7 +89,9 @@ class Application:
             return self._model(name)
         if path not in self._post:
             found = path in self._get or name is not None
-            raise AskError(405 if found else 404, f"{path[:100]!r}: {'only GET' if found else 'no such route'}")
+            raise AskError(
+                405 if found else 404, f"{scope['path'][:100]!r}: {'only GET' if found else 'no such route'}"
+            )
         if method != "POST":
             raise AskError(405, f"{path}: only POST")
         # A web page can make a browser post any other content type here without asking first.

@@ -227,7 +227,7 @@ class Routes:
     def _read_text(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> str:
         """Return the text of an answer, before its stop string."""
         text = self._tokenizer.decode(unpack_ids(answer.ids).tolist(), keep)
-        return text if body.include_stop_str_in_output else cut_at_stops(text, body.stops)
+        return cut_at_stops(text, body.stops, keep=bool(body.include_stop_str_in_output))
 
     def _list_pieces(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> list[bytes]:
         """Return the bytes that each token of an answer adds to its text."""

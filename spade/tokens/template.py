@@ -8,7 +8,8 @@ Two edits are recognised by their effect on a stand-in, and repeated on the cont
 text around it, and `tojson`. Other edits (`split('</think>')`, `lstrip('\n')`) do not change the content. `forgets`
 finds out if the template leaves thoughts out.
 
-The jinja2 environment is sandboxed, and set up as in transformers, so that both render alike.
+The jinja2 environment is sandboxed, and set up as in transformers, so that both render alike. Only the date differs:
+a template that writes it always writes DATE. So the same question has the same tokens on every day.
 """
 
 import json
@@ -28,6 +29,9 @@ from spade.text import as_line
 from spade.tokens.foreign import run_template
 from spade.tokens.stand_ins import Slot, make_stand_in, mark_quoted, split_pieces
 from spade.tokens.tools import FIRST, NO_TOOLS, Tools
+
+DATE = datetime(2024, 7, 26)
+"""The date that templates write. Llama's templates write it, too, if they get no date."""
 
 
 class Template:
@@ -126,7 +130,7 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _strftime_now(format: str) -> str:
-    return datetime.now().strftime(format)
+    return DATE.strftime(format)
 
 
 def _tojson(value: object, ensure_ascii: bool = False, **options: Any) -> str:

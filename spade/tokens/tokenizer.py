@@ -89,7 +89,7 @@ class Tokenizer:
 
     Messages are encoded together with the template's plain text around them, so the ids are the ids of the whole text.
     The template's control tokens are encoded separately, so that a message cannot produce one. Layouts are cached by
-    their sequence of roles, so a template that writes the date keeps the date of its first conversation.
+    their sequence of roles.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer, template: Template, end_ids: frozenset[int]) -> None:

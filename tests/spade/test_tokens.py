@@ -83,6 +83,11 @@ def test_renders_as_transformers_does(template, thinking):
     assert filled(template, CHAT, **variables) == expected[0]
 
 
+def test_a_template_that_writes_the_date_asks_the_same_each_day():
+    template = "{{ strftime_now('%d %b %Y') }}: {{ messages[0].content }}"
+    assert filled(template, [Said("user", "Play.")]) == "26 Jul 2024: Play."
+
+
 WORDS = st.text(alphabet=st.sampled_from("abcd .\n<|\\{}é象"), max_size=30).map(lambda text: f"x{text}")
 
 

@@ -71,3 +71,6 @@ def test_a_difference_is_named():
         "was 'a', then 'b' (from character 201 on)"
     )
     assert "1, True, False, then 0, False, False" in describe_difference(Observed("a", 1.0, True), Observed("a"))
+    close = describe_difference(Observed("a", 0.5000001), Observed("a", 0.5))
+    assert close.endswith("were 0.5000001, False, False, then 0.5, False, False")
+    assert describe_difference(Observed("a", 0.5, True), Observed("a", 0.5)).endswith("then 0.5, False, False")

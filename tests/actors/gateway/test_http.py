@@ -77,8 +77,10 @@ EMOJI = "Ö 👩‍👧 日本"
 
 async def test_the_bytes_of_tokens_join_to_the_content(tmp_path, tokenizer):
     async with served(gateway_settings(tmp_path), tokenizer, lambda _: f"{EMOJI}. left") as gateway:
-        for stop, content in (None, f"{EMOJI}. left"), ("本", EMOJI[:-1]):
-            (choice,) = (await gateway.chat("go", logprobs=True, stop=stop))["choices"]
+        whole = f"{EMOJI}. left"
+        for stop, kept, content in (None, False, whole), ("本", False, EMOJI[:-1]), (". l", True, f"{EMOJI}. l"):
+            fields = {"logprobs": True, "stop": stop, "include_stop_str_in_output": kept}
+            (choice,) = (await gateway.chat("go", **fields))["choices"]
             tokens = choice["logprobs"]["content"]
             assert choice["message"]["content"] == content
             assert len(tokens) > len(content)
@@ -304,6 +306,7 @@ async def test_routes_methods_and_kinds_of_body(tmp_path, tokenizer):
         assert (await gateway.get("/v1/completions")).status_code == 405
         assert (await gateway.post("models", {})).status_code == 405
         assert (await gateway.get("/v1/secrets")).status_code == 404
+        assert "'/': no such route" in (await gateway.get("/")).json()["error"]["message"]
         assert (await gateway.get("/v1/models", host="evil.example")).status_code == 403
         assert (await gateway.get("/v1/models", host="[::1]:80")).status_code == 200
         plain = {"content-type": "text/plain"}

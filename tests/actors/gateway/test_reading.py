@@ -66,6 +66,12 @@ def test_an_answer_ends_before_its_first_stop():
     assert cut_at_stops("one", ["three"]) == "one"
 
 
+def test_an_answer_that_keeps_its_stop_ends_with_it():
+    """A token may have text behind the stop."""
+    assert cut_at_stops("one two three", ["three", "two"], keep=True) == "one two"
+    assert cut_at_stops("one", ["three"], keep=True) == "one"
+
+
 def chat(*messages, **fields):
     return convert_chat(read(json.dumps({"messages": messages, **fields}).encode(), ChatBody)[0], [])
 
@@ -76,7 +82,7 @@ def chat(*messages, **fields):
         ({"role": "king", "content": "a"}, "messages[0].role: 'king' is none of"),
         ({"role": "user"}, "messages[0].content: is missing"),
         ({"role": "user", "content": [{"type": "image_url", "image_url": {}}]}, "type 'image_url' is not supported"),
-        ({"role": "user", "content": [{"type": "text"}]}, "type 'text' is not supported"),
+        ({"role": "user", "content": [{"type": "text"}]}, "a part of type 'text' has no text"),
         ({"role": "user", "content": "a", "tool_calls": [{"function": {"name": "f"}}]}, "only an assistant may call"),
         (
             {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]},

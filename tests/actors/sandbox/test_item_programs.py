@@ -21,7 +21,7 @@ from actors.sandbox.inside.libraries.answers import read_letter
 from spade.config import Library
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
-from spade.protocol import Faulted, Needs
+from spade.protocol import Faulted, Needs, Observed
 from tests.actors.odd_programs import children_of, play, until, zygotes_of
 
 LIMITS = Limits(load_s=60.0, step_s=30.0, libraries=("answers", "code"))
@@ -47,6 +47,18 @@ async def verdicts(sandbox, rows):
         for name, (source, action) in rows.items():
             nursery.start_soon(one, name, source, action)
     return {name: last.kind if isinstance(last, Faulted) else last.reward for name, last in found.items()}
+
+
+async def test_a_library_program_asks_the_same_at_each_start():
+    """Some generators iterate over sets of strings. Each start of a process drew their order anew."""
+    source = program("MathAnswerEnv", answer="1") + "\n    question = ' '.join(set(map(str, range(40))))"
+    questions = set()
+    for _ in range(2):
+        async with open_sandbox(LIMITS) as sandbox:
+            first = await sandbox.open("e", source, 1, 3)
+            assert isinstance(first, Observed), first
+            questions.add(first.observation)
+    assert len(questions) == 1
 
 
 # ---------------------------------------------------------------- mathematics and choices
