@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class PairCounts(NamedTuple):
-    """Counts of pairs: those with a void play, and those with a won hinted play, by what the unhinted play did.
+    """Counts of a window's pairs. Pairs with a won hinted play are divided by what the unhinted play did.
 
     A player who knows the secret needs no more turns than the hinted play. So an unhinted play that took more turns
     has explored.
@@ -70,14 +70,18 @@ class PairCounts(NamedTuple):
 
     @property
     def exploring_helps(self) -> bool:
-        """True if the win rate of the plays that explored exceeds the share of all plays that won without exploring."""
+        """True if players that explore win more often than players win without exploring.
+
+        Over the known pairs, compares the win rate of the unhinted plays that explored with the share of all unhinted
+        plays that won without exploring. Void pairs count against exploring.
+        """
         return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
 
     def count_cut_losses(self, plays: int) -> int | None:
         """Estimate how many of `plays` unhinted plays were lost before they could explore.
 
-        The estimate is `plays` times the share of such plays among those of the pairs. Returns None without a void
-        pair and without a play that explored and won.
+        The estimate is `plays` times the share of such plays in the pairs. Returns None if no pair is void and no play
+        explored and won.
         """
         if not self.found + self.void:
             return None
@@ -118,7 +122,7 @@ def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: fl
         for wins, half in zip(won, halves, strict=True)
     )
     plays = len(unhinted)
-    # The possible win rate nearest to 0.5.
+    # The error is greatest for the possible win rate that is nearest to 0.5.
     rate = min(max(0.5, sum(won) / plays), min(sum(won) + doubtful, plays) / plays)
     error = math.sqrt(rate * (1 - rate) * sum(1 / len(half) for half in halves))
     return Change(Bounds(late.least - early.greatest, late.greatest - early.least), error)
