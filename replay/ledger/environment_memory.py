@@ -37,7 +37,7 @@ class EarlierProgram(NamedTuple):
 
 
 class EnvironmentMemory:
-    """The run's memory: at most `capacity` environments, without the oldest ones, and all seeds (`design.seeds`)."""
+    """The run's memory: the newest `capacity` environments, and all seeds (`design.seeds`)."""
 
     def __init__(self, capacity: int, remembered: Iterable[MemoryEntry] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)

@@ -27,7 +27,7 @@ import msgspec
 from replay.ledger.state import CommandLimits, RunState
 from spade.config import Config, Limits
 
-MARGIN = 8  # versions
+MARGIN = 8  # published versions that the lag bound of designers has in addition
 
 
 class PacingFigures(msgspec.Struct, frozen=True):

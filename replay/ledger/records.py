@@ -1,4 +1,4 @@
-"""The store's records, one struct a table. They are mutable: the ledger changes a record and marks it to be written.
+"""The store's records, one struct for each table. They are mutable: the ledger changes one and marks it to be written.
 
 Times are seconds of the run clock, which counts while the replay service is up. Deadlines do not pass while it is down.
 A new field goes to the end and has a default. Any other change raises the store's format.
@@ -94,7 +94,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    reward: float | None  # the designer's reward; None if its figure was not measured, or without a finished audit
+    reward: float | None  # the designer's reward; None if its figure was not measured, or if the audit was left out
     regret: float | None
     regret_error: float | None  # standard error of the regret
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # win rate of the unhinted plays

@@ -79,7 +79,7 @@ class RunState:
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, GroupRecord] = {}
         self.batches: dict[int, BatchRecord] = {}
-        self.published: dict[int, str] = {}  # version: digest
+        self.published: dict[int, str] = {}  # digest by version
         self.steps: dict[int, int] = {}  # learner step by version
         self.flight = Flight(self.steps, self._draw_place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # recordings of each active environment, by play

@@ -249,7 +249,7 @@ def _compute_mean(values: list[float] | list[int]) -> float | None:
 
 
 class History(msgspec.Struct, array_like=True):
-    """Figures over the run, the newest last. Regret and win rates have one point a learner step."""
+    """Figures over the run, the newest last. Regret and win rates have one point per learner step."""
 
     regret: list[tuple[float, float]] = []
     """Regret and its standard error."""
@@ -295,7 +295,7 @@ class Meter:
         self._events[-1] = (second, self._events[-1][1] + amount)
 
     def rate(self, now: float) -> float:
-        """Return the amount a second at `now`."""
+        """Return the amount per second at `now`."""
         while self._events and self._events[0][0] < now - METER_S:
             self._events.popleft()
         return sum(amount for _, amount in self._events) / max(min(float(METER_S), now - self._start), 1.0)

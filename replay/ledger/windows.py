@@ -219,7 +219,7 @@ def audited(state: RunState, outcome: Audited, now: float) -> None:
 
 
 def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
-    """Cancel all plays that have not ended. Score their chunk."""
+    """Cancel all plays that have not ended, and score the newest chunk if it is not scored yet."""
     for play in _list_plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)

@@ -24,7 +24,7 @@ class Regret(msgspec.Struct, frozen=True):
     error: float | None
     """Standard error of the paired difference; None for fewer than two pairs."""
     pairs: int
-    """Number of pairs: instances with a hinted and an unhinted play."""
+    """Number of pairs of an unhinted play and its hinted twin."""
 
 
 class Bounds(NamedTuple):
@@ -95,7 +95,7 @@ def compute_mean_return(finished: Sequence[PlayRecord]) -> float | None:
 
 
 def pair_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
-    """Return (unhinted return, hinted return) of each instance whose plays finished in both arms."""
+    """Return (unhinted return, hinted return) of each pair in which both plays finished."""
     return [(unhinted.episode_return, hinted.episode_return) for unhinted, hinted in _pair_plays(finished)]
 
 
@@ -147,7 +147,7 @@ def count_pairs(plays: Iterable[PlayRecord], win_return: float) -> PairCounts:
 
 
 def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
-    """Return the regret over pairs (unhinted return, hinted return), one for each instance; None without a pair."""
+    """Return the regret over pairs (unhinted return, hinted return); None without a pair."""
     return _average_differences([hinted - unhinted for unhinted, hinted in pairs])
 
 
@@ -178,7 +178,7 @@ def _is_won(play: PlayRecord, win_return: float) -> bool:
 
 
 def _pair_plays(plays: Iterable[PlayRecord]) -> list[tuple[PlayRecord, PlayRecord]]:
-    """Return (unhinted play, hinted play) of each instance, if its plays ended in both arms."""
+    """Return the pairs (unhinted play, hinted twin) in which both plays ended. Twins have the same index."""
     arms = {(play.index, play.hinted): play for play in plays if play.state in ENDED}
     return [(arms[i, False], play) for (i, hinted), play in arms.items() if hinted and (i, False) in arms]
 

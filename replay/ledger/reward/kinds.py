@@ -25,7 +25,7 @@ class WindowFigures(msgspec.Struct, frozen=True):
     mean_return: Bounds
     """Mean return of the same plays."""
     slow: float | None
-    """The slow average of the skill before this window; None for the first window."""
+    """The slow moving average of the skill's mean returns before this window; None for the skill's first window."""
     similarity: float | None
     """Similarity of the program to the nearest program in memory; None if the memory was empty."""
     change: Change | None = None
@@ -63,7 +63,7 @@ def finding(window: WindowFigures, settings: Reward) -> float:
 
     If the win rate rose within the window by more than its error, nothing is reduced. Otherwise:
 
-    * The regret is paid only if exploring helps. A loss before the play could explore counts at most 0 in it.
+    * The regret is paid only if exploring helps. A loss before the play could explore adds at most 0 to the regret.
     * If at least one play explored and won, these losses also count as void in the anchor.
     """
     if window.change is not None and window.change.bounds.least > window.change.error:

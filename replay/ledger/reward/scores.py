@@ -21,7 +21,7 @@ from replay.ledger.reward.kinds import KINDS, WindowFigures
 from spade.config import Config, Reward
 
 LEARNABLE = (0.2, 0.8)
-FAST = 0.2  # Weight of a new window. An older window fades after about five windows, fewer than a round has.
+FAST = 0.2  # weight of the newest window, so that the fast average shows about the last five, fewer than a round has
 
 
 def score_of(
