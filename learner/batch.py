@@ -1,11 +1,11 @@
-"""Turn a batch of groups into micro-batches of packed sequences, cut by tokens.
+"""Turn a batch of groups into micro-batches of packed sequences, with a limit of tokens.
 
-A trajectory of several sequences becomes several rows. With `Row.whole` the loss weighs these rows together as one
+A trajectory of several sequences becomes several `Row`s. `Row.whole` lets the loss weigh them together as one
 trajectory.
 
-The sequences of a micro-batch lie in one row without padding. If several of them share a beginning, the row has it once
-(`learner.prefixes`). Attention stays within each sequence (`learner.models.attention`). Logits are computed only at
-positions before a trained token.
+The sequences of a micro-batch are packed one after the other, without padding. If several of them share a beginning, it
+is packed only once (`learner.prefixes`). Attention stays within each sequence (`learner.models.attention`). Logits are
+computed only at positions before a trained token.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,10 +54,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Whole sequences packed into one row of `tokens` tokens, and one entry for each of their n trained tokens."""
+    """Whole sequences packed into one row of tokens, with n trained tokens in all."""
 
     ids: Tensor
-    """int64, (tokens,): the tokens read, all but the last of each sequence. A shared beginning is there once."""
+    """int64, (tokens,): the row, with all tokens but the last of each sequence. A shared beginning is in it once."""
     positions: Tensor
     """int64, (tokens,): position of each token in its sequence, from 0."""
     lengths: tuple[int, ...]
@@ -100,9 +100,9 @@ class PreparedStep:
     micro: tuple[MicroBatch, ...]
     """All micro-batches of the step."""
     trained_tokens: int
-    """Number of trained tokens in the batch. If losses are averaged by token, every micro-batch divides by it."""
+    """Number of trained tokens in the batch. If losses are averaged by token, their sum is divided by this number."""
     read_tokens: int
-    """Number of tokens read in all sequences. A shared beginning counts once for each sequence."""
+    """Number of tokens that the model reads in all sequences. A shared beginning counts once for each sequence."""
     agent_sequences: int
     """Number of agents' trajectories. A trajectory of several sequences counts once."""
     designer_sequences: int
@@ -112,18 +112,18 @@ class PreparedStep:
 
     @property
     def computed_tokens(self) -> int:
-        """The number of tokens read in all micro-batches. A shared beginning counts once in each micro-batch."""
+        """The number of tokens in all micro-batches. A shared beginning counts once in each micro-batch."""
         return sum(len(micro.ids) for micro in self.micro)
 
 
 def prepare(
     groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float, ranks: int = 1, share: bool = True
 ) -> PreparedStep:
-    """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`). A longer sequence goes alone.
+    """Pack the sequences of the groups into micro-batches of at most `microbatch_tokens` tokens (see `cut`).
 
-    Sequences are in lexicographic order, and equal sequences keep their order. With several `ranks` the micro-batches
-    have about the same size. Without `share` every sequence is computed whole. Raises ValueError if the batch lacks
-    trained tokens.
+    A longer sequence is a micro-batch by itself. Sequences are in lexicographic order, and equal sequences keep their
+    order. With several `ranks` the micro-batches have about the same size. Without `share` a shared beginning is packed
+    with each sequence. Raises ValueError if the batch lacks trained tokens.
     """
     weight = compute_designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _make_rows(group, weight) if len(row.trained)]

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 async def broadcast(
     bind: str | None, root: Path, config: Config, ranks: "Ranks | None" = None
 ) -> AsyncIterator[str | None]:
-    """Serve the folders of `root`, and `ranks`, at `bind` during the block. Yields the address.
+    """During the block, serve the weights in `root`, and the commands to `ranks`, at `bind`. Yields the address.
 
     If `bind` is None, serves nothing and yields None.
     """
@@ -45,20 +45,20 @@ async def broadcast(
 
 
 class Holds:
-    """Holds on weights that peers are fetching. A hold lasts until the peer asks for other weights or is gone."""
+    """Protects weights that peers are fetching from deletion, until the peer asks for other weights or is gone."""
 
     def __init__(self) -> None:
         self._files: dict[Hello, BinaryIO] = {}
 
     async def keep(self, peer: Hello, file: Path) -> None:
-        """Hold these weights for `peer` and release its earlier weights. Holds nothing if `file` was just deleted."""
+        """Protect the folder of `file` for `peer`, and release its earlier folder. Ignores a `file` that is gone."""
         if peer not in self._files or self._files[peer].name != str(file):
             self._let_go(peer)
             with suppress(FileNotFoundError):
                 self._files[peer] = await trio.to_thread.run_sync(hold, file)
 
     def keep_only(self, peers: Collection[Hello]) -> None:
-        """Release the weights of peers that are gone."""
+        """Release the weights of all peers but these."""
         for peer in [peer for peer in self._files if peer not in peers]:
             self._let_go(peer)
 
@@ -68,7 +68,7 @@ class Holds:
 
 
 async def _answer(server: Server, root: Path, most: int) -> None:
-    """Serve one part after the other, so that only one part is in memory besides the parts being sent."""
+    """Answer requests one after the other, so that only one part is in memory besides the parts being sent."""
     holds = Holds()
     try:
         async with trio.open_nursery() as nursery:
@@ -86,7 +86,7 @@ async def _answer(server: Server, root: Path, most: int) -> None:
 
 
 async def _answer_request(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
-    """Answer a peer's request, and hold the requested weights from now on."""
+    """Answer a peer's request, and protect the requested weights from now on."""
     if refused := check_request(request):
         return refused
     try:
@@ -97,7 +97,7 @@ async def _answer_request(holds: Holds, peer: Hello, root: Path, request: GetWei
         if not is_out_of_descriptors(error):
             raise
         log.error("cannot send weights to %s: %s; too many connections are open", peer.name, format_reason(error))
-        return Refused("the learner has no descriptors left; ask for newer weights")
+        return Refused("the learner has no file descriptors left; ask for newer weights")
     return response
 
 

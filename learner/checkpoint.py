@@ -1,7 +1,7 @@
 """Write, find and check checkpoints: folders that appear whole under their final name, with a checksum of every file.
 
 ROOT/step-40/            the backend's state, the policy as a Hugging Face folder, and the manifest
-ROOT/.draft-…/           a checkpoint being written, or the rest of one after a crash (never loaded)
+ROOT/.draft-…/           a checkpoint that is still being written, or that a crash left unfinished (never loaded)
 """
 
 import hashlib
@@ -23,9 +23,9 @@ from spade.protocol import StepMetrics
 MANIFEST = "manifest.json"
 
 Save = Callable[[Path], dict[str, str]]
-"""Write a state into an existing folder.
+"""A function that writes a state into an existing folder.
 
-Returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in the folder.
+It returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in the folder.
 """
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,10 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check) -> Path:
-    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
+    """Write the checkpoint `root`/step-N, with the files that `save` writes. It is durable when this returns.
+
+    `check` raises an error if the checkpoint must not take effect.
+    """
     folder = root / f"{PREFIX}{step}"
     with open_draft(root) as draft:
         made = draft / folder.name
@@ -57,8 +60,8 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        # A folder that already has this name is damaged. Otherwise the learner would have resumed from it.
-        # The move fails if a newer life has deleted the draft.
+        # If a folder already has this name, it is damaged. Otherwise the learner would have resumed from it.
+        # The move fails if a newer life of the learner has deleted the draft.
         move_from_draft(made, folder)
     return folder
 
@@ -76,7 +79,7 @@ def find_newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | 
 
 
 def prune(root: Path, step: int, keep: int, check: Check) -> None:
-    """Delete drafts, checkpoints beyond `step` (`find_newest` found these damaged), and all but the newest `keep`."""
+    """Delete drafts, checkpoints beyond `step`, which `find_newest` found damaged, and all but the newest `keep`."""
     found = list_kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
@@ -85,7 +88,7 @@ def prune(root: Path, step: int, keep: int, check: Check) -> None:
 
 
 def list_kept(root: Path) -> list[tuple[int, Path]]:
-    """List the checkpoints that have their final name, by rising step."""
+    """Return (step, folder) of each checkpoint that is not a draft, by rising step."""
     return list_by_step(root)
 
 

@@ -1,12 +1,12 @@
 """Claim a run for the newest life of its learner, so that an older life can no longer change the run's files.
 
-An older life may still exist when a newer life starts: stopped, cut off from the bus, or slow to die. So the newest
-life writes its number beside the checkpoints. Every life reads this number before a checkpoint, weights or a deletion
-takes effect.
+An older life may still exist when a newer life starts: it may be suspended, cut off from the bus, or slow to end. So
+the newest life writes its number beside the checkpoints. Every life reads this number before a checkpoint, weights or a
+deletion takes effect.
 
 A checkpoint is a draft until it gets its name. A newer life first writes its number, then deletes all drafts, then
 reads the newest checkpoint. So either the older life named its checkpoint before the newer life reads, or the draft is
-gone. An older life that was stopped at any instant cannot add a checkpoint later.
+gone. So an older life that was suspended at any instant cannot add a checkpoint later.
 """
 
 import logging
@@ -24,7 +24,7 @@ from spade.protocol import LifeNumber
 FILE = "life.json"
 
 Check = Callable[[], None]
-"""Raise RunError if a newer life has claimed the run."""
+"""A function that raises RunError if a newer life has claimed the run."""
 
 _numbers: msgspec.json.Decoder[LifeNumber] = msgspec.json.Decoder(LifeNumber)
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class Claim:
     """The claim of one life of the process `name` on the checkpoint folder `root`.
 
-    If lives are not counted (`LifeNumber`), the claim is never written.
+    If lives are not counted (`LifeNumber()`), the claim is never written.
     """
 
     def __init__(self, root: Path, name: str, life: LifeNumber) -> None:
@@ -50,15 +50,16 @@ class Claim:
         begins = self._life > self._read_newest()
         self.check()
         for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
-            log.info("%s: deleted, since no older life may finish it", draft)
+            log.info("%s: deleted, so that no older process of the learner can finish it", draft)
             discard(draft)
 
     def check(self) -> None:
-        """Claim the run. Raises RunError if a newer life has claimed it, or if the claim file is damaged."""
+        """Claim the run, if it is not claimed yet. Raises RunError if a newer life has, or if the file is damaged."""
         newest = self._read_newest()
         if newest > self._life:
             raise RunError(self._life.over(self._name, newest))
-        # An older process may have begun at the same time and written last. Then write the claim again.
+        # The file may have an older number even after the first claim, because an older process that began at the same
+        # time wrote last.
         if newest < self._life:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             replace(self._file, msgspec.json.encode(self._life), durable=True)

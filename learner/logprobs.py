@@ -1,4 +1,4 @@
-"""Log-probabilities of the trained tokens alone. The logits of a whole micro-batch are never in memory at once."""
+"""Compute log-probabilities of the trained tokens only, without all logits of a micro-batch in memory at once."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from spade.policy.architecture import make_scaled_error
 from spade.policy.logprobs import log_distribution
 from spade.policy.rounding import describe_odd
 
-# Logits in memory at once (elements). If there are several chunks, each is computed again for its gradient.
+# Most logits in memory at once. If the trained tokens make several chunks, each is computed again for its gradient.
 LOGITS = 1 << 26
 GPU_LOGITS = 1 << 28
 
@@ -67,9 +67,9 @@ def _measure(logits: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tenso
 
 
 def _differentiate(logits: Tensor, target: Tensor, temperature: Tensor, gradient: Tensor) -> Tensor:
-    """Return the gradient of the logits, in their dtype.
+    """Return the gradient of the logits, in their dtype, given the `gradient` of the log-probabilities.
 
-    With p = softmax(logits / t) the gradient of a score is (one-hot of the target - p) / t.
+    With p = softmax(logits / t), the derivative of a log-probability is (one-hot of the target - p) / t.
     """
     hit = torch.arange(logits.shape[-1], device=logits.device) == target[:, None]
     missing = hit.float() - log_distribution(logits, temperature[:, None]).exp()
@@ -77,9 +77,10 @@ def _differentiate(logits: Tensor, target: Tensor, temperature: Tensor, gradient
 
 
 def _fits_fusion(head: Any, hidden: Tensor) -> bool:
-    """Return True if the fused kernel can compute this head.
+    """Return True if `_Score` can compute this head.
 
-    It needs a GPU without autocast, and a head that is a plain, unsharded matrix in the dtype of `hidden`."""
+    It needs a GPU without autocast, and a head that is a plain, unsharded matrix in the dtype of `hidden`.
+    """
     return (
         hidden.is_cuda
         and not torch.is_autocast_enabled("cuda")
@@ -91,7 +92,7 @@ def _fits_fusion(head: Any, hidden: Tensor) -> bool:
 
 
 class _Score(torch.autograd.Function):
-    """Compute `_score` in chunks. Keeps no logits for the gradient. Sums the gradient of the head in float32."""
+    """Computes `_score` in chunks, and each chunk again for the gradient. Sums the head's gradient in float32."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:

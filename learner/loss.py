@@ -1,4 +1,4 @@
-"""The losses of a trained token, one small function each, and how tokens are averaged. Pure torch, ratios in log space.
+"""The losses of a trained token, one function each, and the average over tokens. Pure torch, with ratios in log space.
 
 Each loss involves three policies:
 
@@ -18,7 +18,8 @@ from torch import Tensor
 
 from spade.config import Loss
 
-# The exponential of a larger number is far outside every clip range. The bound prevents inf * 0 in an unused branch.
+# Log-ratios are cut at this value. The ratio is then far outside every clip range. Without the bound, inf * 0 could
+# occur in a branch that is not selected.
 LOG_RATIO_MAX = 20.0
 MASK_LOW, MASK_HIGH = 0.5, 5.0  # the bounds of INTELLECT-3 (arXiv:2512.16144)
 
@@ -74,8 +75,8 @@ def compute_token_losses(tokens: Tokens, settings: Loss) -> Losses:
     if tokens.reference is None:
         return losses._replace(loss=weighted, unweighted=plain)
     kl = k3(tokens.current, tokens.reference.detach())
-    held = settings.kl * kl
-    return losses._replace(loss=weighted + held, unweighted=plain + held.detach(), kl=kl.detach())
+    penalty = settings.kl * kl
+    return losses._replace(loss=weighted + penalty, unweighted=plain + penalty.detach(), kl=kl.detach())
 
 
 def tis(tokens: Tokens, settings: Loss) -> Losses:
@@ -156,9 +157,9 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
 
 
 def average_loss(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
-    """Return each token's part of the sum that is divided by `compute_denominator`: shape (n,).
+    """Return what each token adds to the numerator of the mean loss: shape (n,). See `compute_denominator`.
 
-    With aggregation "token", the part is the loss, so every token of the batch counts the same (DAPO,
+    With aggregation "token", this is the loss, so every token of the batch counts the same (DAPO,
     arXiv:2503.14476). With "sequence", it is the loss divided by `whole`, the number of trained tokens of the
     trajectory. So every trajectory counts the same, even if rewinds split it into several sequences (GRPO,
     arXiv:2402.03300).
@@ -167,7 +168,7 @@ def average_loss(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
 
 
 def compute_denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
-    """Return the denominator of the whole batch: its number of trained tokens, or of trajectories."""
+    """Return the denominator of the mean loss over a batch: its number of trained tokens, or of trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 

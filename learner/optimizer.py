@@ -35,7 +35,7 @@ def split_parameters(parameters: Iterable[Parameter], weight_decay: float) -> li
 
 
 def compute_learning_rate(step: int, learner: Learner) -> float:
-    """Return the learning rate of learner step `step` (from 1). A resume needs no state, since only the step counts.
+    """Return the learning rate of learner step `step` (from 1). It needs no state, so a resume computes it again.
 
     The rate rises linearly over `warmup_steps` and reaches `lr` at the step after them. Then it stays constant,
     or falls on half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR, arXiv:1608.03983).
@@ -56,10 +56,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 class Guard:
-    """A guard that skips optimiser steps with non-finite gradients.
-
-    `count` is the number of skipped steps in a row, and is part of a checkpoint.
-    """
+    """Decides which gradients may be applied. `count`, the refused gradients in a row, is part of a checkpoint."""
 
     def __init__(self, count: int = 0) -> None:
         self.count = count

@@ -1,7 +1,7 @@
 """Order, cut and lay out token sequences so that a shared beginning is computed once. Pure.
 
-In lexicographic order a sequence shares its longest beginning with its predecessor. So a packed row holds only the
-tokens of each sequence after that shared beginning.
+In lexicographic order, no earlier sequence shares more with a sequence than its predecessor does. So a packed row has
+of each sequence only the tokens after the beginning that it shares with its predecessor.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
-LEAST = 16  # A shared beginning of fewer tokens is computed again, because another call of attention would cost more.
+LEAST = 16  # Shared beginnings of fewer tokens are computed again, because one more call of attention costs more.
 JOINED = 8  # Copying the keys of this many tokens of a predecessor costs as much as computing one token.
 
 
@@ -25,7 +25,7 @@ def sort_lexicographic(sequences: Sequence[Ids]) -> list[int]:
 
 
 def count_shared(ordered: Sequence[Ids]) -> Counts:
-    """Return for each sequence how many of its first tokens it takes from its predecessor: at least LEAST, or 0."""
+    """Return how many first tokens each sequence shares with its predecessor. Fewer than LEAST count as 0."""
     shared = np.zeros(len(ordered), np.int64)
     for index in range(1, len(ordered)):
         before, ids = ordered[index - 1], ordered[index]
@@ -39,14 +39,14 @@ def count_shared(ordered: Sequence[Ids]) -> Counts:
 def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
     """Cut ordered sequences into as few runs of at most `limit` tokens as possible.
 
-    A computed token counts 1, and a token taken from the predecessor counts 1 / JOINED. The first sequence of a run
-    takes no tokens. Among the cuts with the fewest runs, return one with the fewest tokens in all. A sequence longer
-    than `limit` is a run of its own.
+    A token that is computed counts 1. A token that is shared with the predecessor counts 1 / JOINED, but 1 in the first
+    sequence of a run. Among the cuts with the fewest runs, return one with the fewest tokens in all. A sequence longer
+    than `limit` is a run by itself.
     """
     count, least = len(lengths), 0
     shared = shared - shared // JOINED
     before = np.cumsum([0, *(lengths - shared)])  # tokens before each sequence, if all were one run
-    again = np.append(shared, 0) - before  # tokens of a run are `before` at its end plus `again` at its beginning
+    again = np.append(shared, 0) - before  # tokens of a run: `before` at its end + `again` at its beginning
     runs, tokens, begins = (np.zeros(count + 1, np.int64) for _ in range(3))
     for end in range(1, count + 1):
         while least < end - 1 and before[end] + again[least] > limit:
@@ -62,7 +62,7 @@ def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
 
 
 def find_even_limit(lengths: Counts, shared: Counts, limit: int, ranks: int) -> int:
-    """Return the smallest limit under which no rank has more runs to compute than under `limit`."""
+    """Return the smallest limit of tokens with which no rank computes more runs than with `limit`."""
 
     def rounds(limit: int) -> int:
         return -(-len(cut(lengths, shared, limit)) // ranks)
@@ -72,12 +72,12 @@ def find_even_limit(lengths: Counts, shared: Counts, limit: int, ranks: int) -> 
 
 
 class Layout(NamedTuple):
-    """Sequences in one packed row, a forest of segments."""
+    """Sequences in one packed row. The row consists of segments. Several sequences may continue the same segment."""
 
     ids: NDArray[np.int64]
     """The tokens of the row: (tokens,)."""
     positions: NDArray[np.int64]
-    """The position of each token in its sequences, from 0: (tokens,)."""
+    """The position of each token in the sequences that have it, from 0: (tokens,)."""
     lengths: tuple[int, ...]
     """The number of tokens of each segment, in the order of the row."""
     parents: tuple[int, ...]
@@ -87,9 +87,10 @@ class Layout(NamedTuple):
 
 
 def join_layout(sequences: Sequence[Ids], shared: Counts) -> Layout:
-    """Lay out ordered sequences in one row, without the tokens that each takes from its predecessor.
+    """Lay out ordered sequences in one row. Leave out the tokens that a sequence shares with its predecessor.
 
-    A segment ends where two sequences begin to differ. The first sequence has no predecessor, so `shared[0]` is unused.
+    A new segment begins at the first token in which two sequences differ. The first sequence has no predecessor, so
+    `shared[0]` is unused.
     """
     parts, positions, places = list[Ids](), list[Counts](), list[Counts]()
     before = dict[int, int]()  # for each place where a segment begins, the place of the token before it

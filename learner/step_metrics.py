@@ -13,7 +13,7 @@ from learner.loss import Losses, compute_denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
 
-# Number of lags that are counted separately. The last entry also counts all greater lags.
+# Tokens are counted separately for this many lags, from 0. The last count includes all greater lags.
 LAGS = 16
 
 
@@ -24,41 +24,41 @@ class Totals:
     version: int
     """Policy version that the batch is trained at. Lags are counted from this version."""
     tokens: int = 0
-    """Trained tokens, counted once per optimiser step."""
+    """Number of trained tokens. Each token counts once per optimiser step."""
     agent_tokens: int = 0
-    """Trained tokens of agents."""
+    """Number of these tokens that agents sampled."""
     loss: float = 0.0
-    """Averaged losses (`loss.average_loss`)."""
+    """Sum of what the tokens add to the mean loss (`loss.average_loss`)."""
     loss_agent: float = 0.0
-    """Unweighted losses of the agents' tokens."""
+    """Sum of the unweighted losses of the agents' tokens."""
     loss_designer: float = 0.0
-    """Unweighted losses of the designers' tokens."""
+    """Sum of the unweighted losses of the designers' tokens."""
     clipped: float = 0.0
-    """Tokens with a clipped surrogate."""
+    """Number of tokens with a clipped surrogate."""
     truncated: float = 0.0
-    """Tokens with an importance weight over `loss.cap`."""
+    """Number of tokens with an importance weight over `loss.cap`."""
     masked: float = 0.0
-    """Tokens that the loss left out."""
+    """Number of tokens that the loss left out."""
     mismatch: float = 0.0
-    """Absolute log-probability differences between pi_old and mu, in nats."""
+    """Sum of the absolute differences between the log-probabilities under pi_old and mu, in nats."""
     entropy: float = 0.0
-    """Entropies, in nats."""
+    """Sum of the entropies, in nats."""
     kl: float = 0.0
-    """KL to the reference, in nats."""
+    """Sum of the KL to the reference, in nats."""
     log_w: float = -math.inf
     """Log of the sum of importance weights pi_old / mu."""
     log_w2: float = -math.inf
     """Log of the sum of squared importance weights."""
     lag_tokens: tuple[float, ...] = (0.0,) * LAGS
-    """Tokens by lag, (LAGS,)."""
+    """Number of tokens with each lag, (LAGS,)."""
     lag_mismatch: tuple[float, ...] = (0.0,) * LAGS
-    """Mismatch by lag, (LAGS,)."""
+    """Sum of `mismatch` over the tokens with each lag, (LAGS,)."""
 
     @torch.no_grad()
     def add(self, micro: MicroBatch, losses: Losses, loss: Tensor, old: Tensor, entropy: Tensor) -> None:
-        """Count one micro-batch. All tensors are float32, (n,). `loss` is already averaged, `entropy` is in nats.
+        """Add one micro-batch. All tensors are float32, (n,). `loss` comes from `average_loss`, `entropy` is in nats.
 
-        The sums are read back in one transfer, so that the process waits for an accelerator only once.
+        All sums are read back in one transfer, so that the process waits for an accelerator only once.
         """
         log_w = (old - micro.behaviour).double()
         agent = ~micro.designer
@@ -94,7 +94,7 @@ class Totals:
         return [float(number) for each in sums for number in (each if isinstance(each, tuple) else (each,))]
 
     def include(self, numbers: Sequence[float]) -> None:
-        """Add the `numbers` of another process for the same batch."""
+        """Add the sums of another process for the same batch, as `numbers` returned them there."""
         rest = iter(numbers)
         for name in (one.name for one in fields(self) if one.name != "version"):
             match getattr(self, name):
@@ -117,7 +117,7 @@ class Totals:
         count = passes * compute_denominator(
             work.trained_tokens, work.agent_sequences + work.designer_sequences, settings
         )
-        seen = max((lag + 1 for lag, tokens in enumerate(self.lag_tokens) if tokens), default=0)
+        lags = max((lag + 1 for lag, tokens in enumerate(self.lag_tokens) if tokens), default=0)
         return StepMetrics(
             loss=_make_finite(self.loss / count),
             loss_agent=_make_finite(self.loss_agent / max(self.agent_tokens, 1)),
@@ -136,10 +136,10 @@ class Totals:
             masked_fraction=self.masked / self.tokens,
             kl=_make_finite(self.kl / self.tokens),
             lr=lr,
-            tokens_by_lag=tuple(round(tokens / passes) for tokens in self.lag_tokens[:seen]),
+            tokens_by_lag=tuple(round(tokens / passes) for tokens in self.lag_tokens[:lags]),
             mismatch_by_lag=tuple(
                 _make_finite(total / max(tokens, 1))
-                for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
+                for total, tokens in zip(self.lag_mismatch[:lags], self.lag_tokens[:lags], strict=True)
             ),
             computed_fraction=work.computed_tokens / work.read_tokens,
             read_tokens=work.read_tokens,

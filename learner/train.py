@@ -52,7 +52,7 @@ class Learner:
 
     async def live(self) -> None:
         """Train until cancelled. Then write a checkpoint."""
-        if saved := self._writer.saved:  # report it again: the last process may have ended before it could
+        if saved := self._writer.saved:  # report it again, because the last process may have ended before its report
             try:
                 await self._replay.checkpointed(saved)
             except RefusedError as error:
@@ -74,7 +74,7 @@ class Learner:
             # The bus is closing. The next start will report this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 if self._backend.step > self._writer.saved:
-                    await self._writer.keep_policy()  # now, because `_copy` overwrites the policy to keep
+                    await self._writer.keep_policy()  # keep it now, because `_copy` overwrites it
                     copy = partial(self._copy, publish=False, keep=False, save=True)
                     await self._writer.save(await trio.to_thread.run_sync(copy))
             raise
@@ -104,8 +104,8 @@ class Learner:
                 if self._replay.client.refusal:  # the service refuses this process, not the step
                     raise
                 raise RunError(
-                    f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "
-                    "if newer checkpoints are missing bring them back, else start a new run"
+                    f"{self._checkpoints}: the replay service refuses step {step}, which follows the newest checkpoint "
+                    f"({error}); if newer checkpoints are missing, bring them back, else start a new run"
                 ) from None
             if isinstance(answer, Batch):
                 return answer
@@ -114,8 +114,10 @@ class Learner:
                 log.info("step %d waits: %s", step, waited_for)
 
     async def _hand_over(self, *, publish: bool, save: bool) -> None:
-        """Copy what is due after the current step (weights, policy, checkpoint), and hand it to the writer. Waits until
-        the previous step is written."""
+        """Hand the writer a copy of what is due after the current step: weights, policy, checkpoint.
+
+        Waits until the previous copy is written.
+        """
         step, learner = self._backend.step, self._config.learner
         keep = step > 0 and learner.keep_policy_every > 0 and step % learner.keep_policy_every == 0
         if not (publish or keep or save):

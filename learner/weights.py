@@ -15,15 +15,15 @@ from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
-# An engine must load a version before this many newer versions are published.
+# The folders of this many newest weights are kept. An engine must load weights before this many newer ones come.
 KEPT = 4
 
 
 class PolicyCopy:
-    """A copy of a policy in the CPU's memory, which no step changes. The same memory serves all copies of a learner."""
+    """A copy of the policy in the CPU's memory. Learner steps do not change it, and each `take` overwrites it."""
 
     def __init__(self, model: Any, dtype: str) -> None:
-        """Make room for the parameters of `model` in `dtype`, "float32" or "bfloat16"."""
+        """Allocate memory for the parameters of `model` in `dtype`, "float32" or "bfloat16"."""
         with torch.device("meta"):
             made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into this copy
         made.to(getattr(torch, dtype)).to_empty(device="cpu").tie_weights()
@@ -33,9 +33,9 @@ class PolicyCopy:
 
     @torch.no_grad()
     def take(self, model: Any) -> None:
-        """Copy the parameters of `model`, and compute its canary in the learner's own arithmetic.
+        """Copy the parameters of `model`, and compute the canary in the learner's own arithmetic.
 
-        Deletes the gradients of the model, which nobody needs any more, to make room.
+        First deletes the gradients of the model to free memory. They are not needed any more.
         """
         model.zero_grad()
         room = dict(_list_tensors(self._model))
@@ -46,8 +46,8 @@ class PolicyCopy:
     def write(self, tokenizer: Path, root: Path) -> tuple[str, Path]:
         """Write the copy to `root`/<digest>. Returns (digest, folder).
 
-        Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as
-        newest.
+        Also copies the tokenizer files of the folder `tokenizer`. If these parameters were written before, the folder
+        exists and only becomes the newest.
         """
         digest, folder = publish_folder(self._model, tokenizer, root, self._expected)
         os.utime(folder)
@@ -55,19 +55,19 @@ class PolicyCopy:
 
 
 def _list_tensors(model: Any) -> Iterator[tuple[str, Any]]:
-    """Return parameters and buffers by name. Tied tensors have one name."""
+    """Return parameters and buffers with their names. Tied tensors occur once."""
     return chain(model.named_parameters(), model.named_buffers())
 
 
 def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
-    """Copy and write the policy of `model`, once. See `PolicyCopy`."""
+    """Copy and write the policy of `model` without keeping the copy. See `PolicyCopy.write`."""
     made = PolicyCopy(model, dtype)
     made.take(model)
     return made.write(tokenizer, root)
 
 
 def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
-    """List the digests of published weights, oldest first, without the newest `KEPT` and the `needed` ones."""
+    """Return the digests of all published weights but the newest `KEPT` and the `needed` ones, oldest first."""
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
     whole = [path.name for path in folders if not path.name.startswith(".")]
     return [digest for digest in whole[:-KEPT] if digest not in needed]
@@ -79,7 +79,7 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     A folder stays while a reader on this host holds it: a command, or this learner's service for another host.
     """
     for path in list(root.glob(f"{DRAFT}*")):
-        check()  # check after listing, so that the files of a newer process are never deleted
+        check()  # check after listing the files, so that the files of a newer process are never deleted
         discard(path)
     for digest in retired:
         check()

@@ -1,8 +1,8 @@
 """Write the results of a learner step while the next step runs: published weights, kept policies, checkpoints.
 
-The learner hands over a copy of its state in the CPU's memory (`Work`). Only one copy exists at a time, and the next
-one is made when this one is completely written. So files are written and reported in the order of the steps. The order
-within a step is weights, kept policy, checkpoint. Only a checkpoint retires batches.
+The learner hands over a copy of its state in the CPU's memory (`Work`). Only one copy exists at a time, and the next is
+made when this one is completely written. So files are written and reported in the order of the steps. Within a step the
+order is weights, kept policy, checkpoint. Only after a checkpoint may the replay service drop batches.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Work(NamedTuple):
-    """A copy of the learner after a step, and the kinds of output to write from it."""
+    """A copy of the learner's state after a step, and what to write of it."""
 
     step: int
     """Learner steps taken."""
@@ -41,19 +41,19 @@ class Work(NamedTuple):
     """A copy of the policy. Published weights, kept policies and checkpoints all contain it."""
 
     publish: bool
-    """If True, the weights are announced."""
+    """If True, the weights are announced to the replay service."""
 
     keep: bool
     """If True, the policy is kept for good."""
 
     save: checkpoint.Save | None
-    """Writes the backend's state. None if no checkpoint is due."""
+    """The function that writes the backend's state, or None if no checkpoint is due."""
 
 
 class Writer:
     """Writes one `Work` after the other, in threads, while the learner trains.
 
-    `saved` is the step of the newest checkpoint; step 0 is never saved.
+    `saved` is the step of the newest checkpoint, or 0 without one. Step 0 is never saved.
     """
 
     def __init__(self, replay: ReplayClient, config: Config, run: Path, claim: Claim, saved: int) -> None:
@@ -66,19 +66,19 @@ class Writer:
         self._policies = run / kept.FOLDER
         self._tokenizer = resolve(config.model.path)
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
-        self._unkept: Work | None = None  # its policy is to be kept, and is not kept yet
-        self._free = trio.Semaphore(1)  # held while there is a copy
+        self._unkept: Work | None = None  # the work with a policy that must be kept and is not kept yet
+        self._free = trio.Semaphore(1)  # acquired while a copy exists
         self._give, self._given = trio.open_memory_channel[Work](1)
-        self._question = trio.CancelScope()  # cancels the open request to the replay service
-        self._answer_by = math.inf
+        self._question = trio.CancelScope()  # the scope of the present request to the replay service
+        self._answer_by = math.inf  # until then the replay service must answer; finite once the learner leaves
 
     async def run(self) -> NoReturn:
-        """Write all works that are handed over. Raises OSError, RunError and BusError."""
+        """Write each `Work` that is handed over. Raises OSError, RunError and BusError."""
         while True:
             await self._write(await self._given.receive())
 
     async def hand_over(self, copy: Callable[[], Work]) -> None:
-        """Wait until the last work is written. Then make the next copy in a thread, and leave it to `run`."""
+        """Wait until the last work is written. Then call `copy` in a thread, and pass the result to `run`."""
         await self._free.acquire()
         try:
             work = await trio.to_thread.run_sync(copy)
@@ -93,7 +93,7 @@ class Writer:
         self._free.release()
 
     async def leave(self) -> None:
-        """Finish the work in hand, although this task is cancelled. A checkpoint that has not begun is left out.
+        """Finish the present work, although this task is cancelled. Leave out its checkpoint if that has not begun.
 
         The replay service has a quarter of `supervise.drain_s` to answer.
         """
@@ -103,16 +103,16 @@ class Writer:
             await self.settle()
 
     async def keep_policy(self) -> None:
-        """Keep the pending policy, if there is one.
+        """Keep the policy that must be kept and is not kept yet, if there is one.
 
-        A run that resumes from a later checkpoint would never make this policy again.
+        If the run resumed from a later checkpoint, this policy would not be computed again.
         """
         if self._unkept is not None:
             await trio.to_thread.run_sync(self._keep_policy, self._unkept)
             self._unkept = None
 
     async def save(self, work: Work) -> None:
-        """Write the checkpoint of `work`, and delete the oldest ones beyond `learner.keep_checkpoints`."""
+        """Write the checkpoint of `work`, and delete all but the newest `learner.keep_checkpoints`."""
         await trio.to_thread.run_sync(self._write_checkpoint, work)
         self.saved = work.step
 
@@ -133,7 +133,7 @@ class Writer:
 
     @contextmanager
     def _limit_request(self) -> Iterator[None]:
-        """Cancel the block's request if the learner leaves and the replay service does not answer in time."""
+        """Cancel the request in the block if the learner leaves and the replay service does not answer in time."""
         with trio.CancelScope(deadline=self._answer_by) as self._question:
             yield
 
@@ -155,7 +155,7 @@ class Writer:
             weights.prune(self._weights, retired, self._claim.check)
 
     def _write_policy(self, work: Work) -> Path:
-        """Return the folder below `weights` with the policy. Write the folder if that is not done yet."""
+        """Write the policy into its folder below `weights`, if that is not done yet. Returns the folder."""
         if self._published is None or self._published[0] != work.step:
             with self._claim.held():
                 _, folder = work.policy.write(self._tokenizer, self._weights)
@@ -170,7 +170,7 @@ class Writer:
                 log.info("the policy of step %d is kept", work.step)
 
     def _write_checkpoint(self, work: Work) -> None:
-        """Write the backend's state, the policy as engines load it, and a LoRA adapter if used."""
+        """Write a checkpoint: the backend's state, the policy as engines load it, and the LoRA adapter, if any."""
         root, check, learner = self._checkpoints, self._claim.check, self._config.learner
         folder = self._write_policy(work)
 

@@ -1,4 +1,4 @@
-"""A typed client of the replay service, for designers, agents, env-runners and the learner. Works without a store."""
+"""A typed client of the replay service, for every process that calls it. Needs no access to the store."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,23 @@ from spade.transport import Client
 
 
 class ReplayClient:
-    """The replay service over one connection. When a call returns, the service has committed its effect.
+    """Calls the replay service over one connection. When a call returns, the service has committed its effect.
 
-    Every call raises BusError if the service refuses, or does not answer within the bus's deadline. If a call may wait,
-    the deadline counts from the end of the wait.
+    Every call raises BusError if the service refuses, or does not answer within `call_deadline_s`. A call with a wait
+    has `wait_s` seconds more.
     """
 
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        # Requests answered with "none yet": the time at which each wait began, by the request's type.
+        # By request type, if its last answer was "none yet": the time at which the wait began.
         self._unserved: dict[str, float] = {}
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
-        """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's pool."""
+        """Lease up to `count` design jobs. Returns () if no job comes within `wait_s`.
+
+        `pool` is the digest of a curator's pool, "" for a designer.
+        """
         return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def similarity(self, source: str) -> protocol.Similarity:
@@ -42,15 +45,15 @@ class ReplayClient:
         await self._call(protocol.ReleaseDesign(job.id, job.lease))
 
     async def lease_plays(self, count: int, wait_s: float) -> tuple[protocol.PlayLease, ...]:
-        """Lease up to `count` plays. Empty if none comes within `wait_s`."""
+        """Lease up to `count` plays. Returns () if no play comes within `wait_s`."""
         return (await self._call(protocol.LeasePlays(count, wait_s), wait_s)).plays
 
     async def program(self, digest: str) -> str:
-        """Return the source of an active environment, by its digest. Raises RefusedError if no environment has it."""
+        """Return the program with this digest. Raises RefusedError if no active environment has it."""
         return (await self._call(protocol.GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
-        """Submit episodes that ended. Raises RefusedError if some make no sense. The service takes all others."""
+        """Submit episodes that ended. Raises RefusedError if some make no sense. The service accepts all others."""
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
@@ -61,7 +64,7 @@ class ReplayClient:
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:
-        """Lease at most one audit. Empty if none comes within `wait_s`."""
+        """Lease at most one audit. Returns () if no audit comes within `wait_s`."""
         return (await self._call(protocol.LeaseAudit(wait_s), wait_s)).jobs
 
     async def audited(self, outcome: protocol.Audited) -> None:
@@ -77,7 +80,7 @@ class ReplayClient:
         return (await self._call(protocol.Publish(step, digest, path, metrics))).weights
 
     async def retire(self, digests: Sequence[str]) -> tuple[str, ...]:
-        """Return the digests of weights that no engine holds. Their folders may be deleted."""
+        """Ask which of these weights no engine holds, at most MOST_RETIRED at once. Their folders may be deleted."""
         return (await self._call(protocol.RetireWeights(tuple(digests[: protocol.MOST_RETIRED])))).digests
 
     async def checkpointed(self, step: int) -> None:
@@ -110,15 +113,18 @@ class ReplayClient:
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
     ) -> protocol.Orders:
-        """Report a supervisor's children and the number of actors it keeps up. Returns the changes it has to make."""
+        """Report a supervisor's processes, and the number of actors of each role that it keeps running.
+
+        Returns the changes that the supervisor has to make. `wanted` is None if the supervisor keeps no actors.
+        """
         return await self._call(protocol.ReportProcesses(supervisor, processes, wanted))
 
     async def order(self, orders: protocol.Orders) -> None:
-        """Change the number of actors that a supervisor keeps up, or drain some."""
+        """Change the number of actors that a supervisor keeps running, or make it drain some."""
         await self._call(orders)
 
     async def stop(self) -> None:
-        """Make all supervisors leave."""
+        """Make every supervisor drain its processes and exit."""
         await self._call(protocol.StopRun())
 
     async def status(self) -> protocol.Status:
@@ -126,7 +132,7 @@ class ReplayClient:
         return await self._call(protocol.GetStatus())
 
     async def _call(self, request: protocol.Request[protocol.Reply], wait_s: float = 0.0) -> protocol.Reply:
-        # After the answer "none yet", the next request of this type continues the same wait.
+        # A request of the same type after the answer "none yet" continues the same wait.
         name = type(request).__name__
         since = self._unserved.pop(name, trio.current_time())
         with self.client.waits.on("replay", name, since):

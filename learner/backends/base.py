@@ -28,8 +28,9 @@ class Backend(Protocol):
 
     @property
     def copies_state(self) -> bool:
-        """Return True if checkpoints are to be written from a copy (`freeze`), while the next step runs. False if a
-        copy needs more memory than `save`, or if several processes write.
+        """Return True if checkpoints should be written from a copy (`freeze`) while the next step runs.
+
+        Return False if a copy needs more memory than `save`, or if several processes write.
         """
 
     def save(self, folder: Path) -> dict[str, str]:
@@ -42,4 +43,4 @@ class Backend(Protocol):
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
     def close(self) -> None:
-        """Let the backend's other processes leave. Call this in trio's thread."""
+        """End the backend's other processes. Call this in trio's thread."""

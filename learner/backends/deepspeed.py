@@ -1,7 +1,7 @@
-"""Train with DeepSpeed on one process or several (`ranks`). Each process has a part of the work and state (`zero`).
+"""Train with DeepSpeed in one process or several (`ranks`). Each process has a part of the work and state (`zero`).
 
-The learner is the first rank. It sends each step and each command to gather, save or load to the other ranks. Every
-rank has its own `Shard`.
+The learner is the first rank. It sends the other ranks each batch, and commands to gather, save or load. Every rank has
+its own `Shard`.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class DeepSpeedBackend:
 
     @property
     def model(self) -> Any:
-        """Return the model trained here or, if it is sharded or has an adapter, a whole one gathered from all ranks."""
+        """Return the trained model. If it is sharded or has an adapter, gather a whole model from all ranks."""
         if self._config.learner.zero_stage < 3 and not self._config.learner.lora_rank:
             return self._trained
         self._whole = self._whole or Whole(self._config)
@@ -66,11 +66,11 @@ class DeepSpeedBackend:
 
     @property
     def copies_state(self) -> bool:
-        """See `base.Backend.copies_state`. For a whole checkpoint, gathering the state copies it anyway."""
+        """See `base.Backend.copies_state`. True for whole checkpoints, because gathering the state copies it anyway."""
         return self._config.learner.checkpoint == "whole"
 
     def save(self, folder: Path) -> dict[str, str]:
-        """Write the state (see `state`): whole, gathered by this rank, or sharded, with the part of each rank."""
+        """Write the state (see `state`). This rank gathers and writes the whole state, or each rank writes its part."""
         if self.copies_state:
             return self.freeze()(folder)
         self._ranks.tell(Save(str(folder)))

@@ -39,15 +39,15 @@ def find_device(config: Config) -> torch.device:
 
 
 def choose_dtype(config: Config) -> str:
-    """Return the dtype of parameters in a forward pass. If it is bfloat16, AdamW updates float32 copies of them."""
+    """Return the dtype of the parameters in a forward pass. If it is bfloat16, AdamW updates float32 copies."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 
 def make_engine(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
-    """Give model and optimiser to DeepSpeed and return DeepSpeed's engine. All ranks must have met before."""
+    """Wrap model and optimiser in DeepSpeed's engine. All ranks must have joined the process group before."""
     import deepspeed
 
-    # DeepSpeed would compile a shared-memory transport for minutes, and gloo is enough.
+    # Do not let DeepSpeed compile a shared-memory transport, which takes minutes. Gloo is enough.
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.init_distributed()
@@ -56,7 +56,7 @@ def make_engine(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
 
 
 def make_settings(config: Config) -> dict[str, Any]:
-    """Return DeepSpeed's settings. This package cuts the batches, and tells DeepSpeed which micro-batch is the last."""
+    """Return DeepSpeed's settings. The learner cuts the batches itself, and tells DeepSpeed the last micro-batch."""
     learner = config.learner
     stage, low = learner.zero_stage, choose_dtype(config) == "bfloat16"
     zero: dict[str, Any] = {"stage": stage}

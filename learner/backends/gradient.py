@@ -24,8 +24,8 @@ class Passes:
     part: Sequence[MicroBatch]
     """Micro-batches of `work` that this process computes."""
     rounds: int
-    """Number of micro-batches that each process computes. After its part, a process repeats the smallest micro-batch
-    without effect, because gathering sharded parameters needs all processes."""
+    """Number of micro-batches that each process computes. A process with a smaller part then repeats the smallest
+    micro-batch without effect, because gathering sharded parameters needs all processes."""
     settings: Loss
     """Settings of the loss."""
     totals: Totals
@@ -39,9 +39,10 @@ class Passes:
     backward: Callable[[Tensor], None]
     """Function that adds the gradient of a scalar loss to the accumulated gradient."""
     _old: list[Tensor] = field(default_factory=list)
+    """For each micro-batch of the part, the log-probabilities under pi_old: float32, (n,)."""
 
     def run(self, interrupt: Callable[[], None]) -> None:
-        """Make one pass. The first pass fills `_old`, the log-probabilities under pi_old.
+        """Make one pass, which adds up the gradient. The first pass fills `_old`.
 
         `interrupt` is called before each micro-batch.
         """
@@ -54,7 +55,7 @@ class Passes:
             else:
                 self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
             if self.device.type == "cpu":
-                trim()  # new gradients would otherwise lie between freed activations and keep their pages in use
+                trim()  # otherwise new gradients lie between freed activations, whose pages then stay in use
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)

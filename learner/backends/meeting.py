@@ -18,15 +18,15 @@ from spade.config import is_local
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import Meet
 
-COLLECTIVE = timedelta(minutes=30)  # limit of one collective, including a slow rank's micro-batch
-MEET_S = 60.0  # limit to join, after all models are loaded
+COLLECTIVE = timedelta(minutes=30)  # time limit of a collective operation, including a slow rank's micro-batch
+MEET_S = 60.0  # time limit to join the process group, after all models are loaded
 LOOPBACK = "127.0.0.1"
 
 T = TypeVar("T")
 
 
 class HaltError(Exception):
-    """Raised on the other ranks if the first rank abandons the step."""
+    """The first rank has abandoned the step. Raised on all other ranks."""
 
 
 def find_host(address: str) -> str:
@@ -35,10 +35,10 @@ def find_host(address: str) -> str:
 
 
 def open_store(host: str, ranks: int) -> tuple[Any, int]:
-    """Serve a store at a free port of `host` alone. Returns the store and the port."""
+    """Serve a store at a free port of `host`, and at no other address. Returns the store and the port."""
     listener = socket.create_server((host, 0))
     port: int = listener.getsockname()[1]
-    # Without our own socket the store would listen on all addresses of this machine.
+    # Pass our own socket, because otherwise the store listens on all addresses of this machine.
     store = distributed.TCPStore(  # type: ignore[attr-defined]
         host, port, ranks, is_master=True, timeout=timedelta(seconds=MEET_S), wait_for_workers=False,
         master_listen_fd=listener.detach(),
@@ -99,8 +99,8 @@ def name_of(rank: int) -> str:
 def do_together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
     """Do `work` on all ranks together. Returns the result of this rank.
 
-    If the work fails on one rank, this rank raises its own error. The others raise a RunError or SpadeError that names
-    the failed rank. An OSError becomes a SpadeError.
+    If the work fails on one rank, that rank raises its own error. The other ranks raise a RunError or SpadeError that
+    names the failed rank. An OSError becomes a SpadeError.
     """
     failed: Exception | None = None
     try:
@@ -114,9 +114,9 @@ def do_together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
     lines = [msgspec.json.decode(one, type=tuple[str, bool] | None) for one in exchange_bytes(ours, ranks, device)]
     if failed is not None:
         raise failed
-    for rank, told in enumerate(lines):
-        if told is not None:
-            raise (RunError if told[1] else SpadeError)(f"{name_of(rank)}: {told[0]}")
+    for rank, failure in enumerate(lines):
+        if failure is not None:
+            raise (RunError if failure[1] else SpadeError)(f"{name_of(rank)}: {failure[0]}")
     return result
 
 
@@ -139,11 +139,11 @@ def share_interrupt(interrupt: Callable[[], None], rank: int, device: torch.devi
                 interrupt()
             except BaseException as error:
                 halts = error
-        told = torch.tensor([halts is not None], dtype=torch.int32, device=device)
-        distributed.broadcast(told, 0)
+        halted = torch.tensor([halts is not None], dtype=torch.int32, device=device)
+        distributed.broadcast(halted, 0)
         if halts is not None:
             raise halts
-        if told.item():
+        if halted.item():
             raise HaltError
 
     return agreed

@@ -1,4 +1,4 @@
-"""Open the backend that the config names: for a learner, or outside of a run.
+"""Open the backend that the config names, for a learner or for a command outside of a run.
 
 Outside of a run, this module also starts the further ranks.
 """
@@ -37,9 +37,10 @@ log = logging.getLogger(__name__)
 def open_backend(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
 ) -> tuple[Backend, StepMetrics]:
-    """Open a backend at the checkpoint `found`, or at model.path if None. Returns the backend and its last metrics.
+    """Open a backend at the checkpoint `found`, or at model.path if `found` is None.
 
-    `ranks` are the further processes of the backend, if it uses any.
+    `ranks` are the further processes of the backend, if it uses any. Returns the backend and the metrics of its last
+    step.
     """
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
@@ -81,7 +82,7 @@ async def _serve_outside_run(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path, address: str
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
     """Open the backend and start its further ranks, which find the first rank at `address`."""
-    # Ranks look up the first rank at a replay service. This server plays that role for them.
+    # Ranks ask a replay service for the first rank's address. This server answers in its place.
     peers = (Peer("learner", "learner", address),)
     ranks = Ranks(config)
     async with (

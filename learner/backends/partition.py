@@ -21,7 +21,7 @@ class Partition:
     """The part of one rank. All ranks must call a method together, except `fragments`."""
 
     def __init__(self, model: Any, adamw: torch.optim.AdamW, engine: Any, stage: int, rank: int) -> None:
-        """Take the `model` and the `adamw` that DeepSpeed's `engine` was made from."""
+        """Find the part of `rank` in DeepSpeed's `engine`, which was made from `model` and `adamw`."""
         self._model, self._adamw, self._engine = model, adamw, engine
         self._stage, self._rank = stage, rank
 
@@ -52,7 +52,7 @@ class Partition:
         return {name: fragment for name, fragment in found.items() if len(fragment.data)}
 
     def refresh(self) -> None:
-        """Copy values written into the fragments to the parameters that the forward pass reads."""
+        """Copy the values of the fragments to the parameters of the forward pass. Call it after changing fragments."""
         shards = self._engine.optimizer
         if self._stage in (1, 2):
             shards.update_lp_params()
@@ -80,7 +80,7 @@ class Partition:
                 parameter, release_swap_buffers=True, optim_state_key=moment
             )
             start = self._rank * len(kept)
-            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last ranks' parts may be padded
+            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # cut the padding of the last ranks
         held = cast(Any, parameter)._hp_mapping
         if held is None:
             return Fragment(torch.empty(0), 0, shape)

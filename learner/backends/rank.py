@@ -1,8 +1,8 @@
 """Run a further rank of a learner: a process that carries out the first rank's commands.
 
-A rank gets the first rank's address from the replay service. It may meet any life of the first rank. From then on it
-belongs to this life, and ends when this life is gone, even in the middle of work, because the checkpoint has all state.
-A rank that is told to leave stays until the first rank has left, because the last checkpoint needs the rank's part.
+A rank gets the first rank's address from the replay service, and joins the process that it finds there. If that process
+ends, the rank ends too, even in the middle of work, because the checkpoint has all state. A rank that is told to leave
+stays until the first rank has left, because the last checkpoint needs the rank's part.
 """
 
 import logging
@@ -54,7 +54,7 @@ async def serve_rank(launch: Launch, config: Config, ready: Callable[[], None]) 
 
 
 class _Rank:
-    """A rank, connected to the first rank. A first rank that restarts needs a new `_Rank`."""
+    """A rank that is connected to the first rank. If the first rank restarts, make a new `_Rank`."""
 
     def __init__(self, first: Client, rank: int, config: Config, models: tuple[Any, Any]) -> None:
         self._first = first
@@ -108,7 +108,7 @@ class _Rank:
         device, count = find_device(self._config), self._config.learner.processes
         if device.type != meet.device:
             raise ConfigError(
-                f"learner.processes: rank {self._rank} computes on {device.type} and the first one on {meet.device}; "
+                f"learner.processes: rank {self._rank} computes on {device.type}, the first rank on {meet.device}; "
                 "have as many GPUs as processes, or set learner.device"
             )
 
@@ -125,7 +125,7 @@ class _Rank:
         return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def _until_gone(self) -> NoReturn:
-        """Raise SpadeError when this life of the first rank is gone. End the process if its thread still waits."""
+        """Raise SpadeError when this life of the first rank is gone. End the process if a thread still waits for it."""
         while self._first.live and self._first.life == self._life:
             with trio.move_on_after(self._config.bus.heartbeat_s):
                 await self._first.wait_pulse()
@@ -152,7 +152,7 @@ def _train(shard: Shard, batch: Batch) -> None:
 async def _run_in_thread(work: Callable[[], object]) -> None:
     """Run `work` in a thread. Abandon the thread when the first rank is gone.
 
-    The work may fail because another rank ended. So wait before the error is raised.
+    If the work fails, wait before raising the error, because the end of another rank may be the cause.
     """
     try:
         await trio.to_thread.run_sync(work, abandon_on_cancel=True)

@@ -1,6 +1,6 @@
-"""Command a learner's further ranks from the first rank. They are peers of its server and ask it for each command.
+"""Command a learner's further ranks from the first rank. The ranks ask the first rank's server for each command.
 
-The backend gives commands in its own thread, and the server answers the peers in trio's thread. If the connection of a
+The backend gives commands in its own thread, and the server answers the ranks in trio's thread. If the connection to a
 rank ends, the rank is lost. Then the learner ends, its supervisor starts all ranks again, and they go on from the
 checkpoint.
 """
@@ -22,8 +22,8 @@ from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse,
 from spade.transport import Inbox, IncomingRequest, Server
 from spade.transport.pump import run_in_background
 
-GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end the process
-SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
+GRACE_S = 5.0  # time to notice that a lost rank caused a failure, and time to end the process after a loss
+SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest work on one command; a collective operation fails earlier
 
 Command = Meet | Batch | Gather | Save | Load | Done
 
@@ -54,7 +54,7 @@ class Ranks:
 
     @asynccontextmanager
     async def served(self, server: Server) -> AsyncIterator[None]:
-        """Serve the ranks during the block, besides the other requests that `server` gets."""
+        """Answer the ranks' requests to `server` during the block. Leaves all other requests to others."""
         self._server, self._token = server, trio.lowlevel.current_trio_token()
         self.host = find_host(server.address)
         async with run_in_background(partial(self._serve, server.apart(AwaitCommand))):
@@ -68,8 +68,10 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: IncomingRequest) -> Refused | None:
-        """Keep a rank's request until the next command answers it. Returns Refused if there is no such rank, or if a
-        newer process of the rank has already asked."""
+        """Keep a rank's request until the next command answers it.
+
+        Returns Refused if there is no such rank, or if a newer process of the rank has already asked.
+        """
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
@@ -86,11 +88,11 @@ class Ranks:
         return None
 
     async def watch(self) -> None:
-        """Raise SpadeError when a rank is lost. End the process if a thread goes on waiting for that rank."""
+        """Raise SpadeError when a rank is lost. End the process if a thread still waits for that rank."""
         while not self._lost:
             for rank, incoming in list(self._asked.items()):
                 assert self._server is not None
-                # The server notices silence. If the process has ended, this push fails immediately.
+                # The push fails at once if the rank's process has ended. The server notices only longer silence.
                 if not await self._server.push(incoming.peer, Pulse()):
                     self._miss(rank)
             with trio.move_on_after(self._beat_s):
@@ -99,7 +101,7 @@ class Ranks:
         raise SpadeError(self._lost)
 
     def close(self) -> None:
-        """Give the last command, Done, to the ranks that wait for a command, and to ranks that ask later."""
+        """Give the last command, Done, to all ranks: now if they wait for a command, else when they ask."""
         with self._news:
             self._command = Done()
             self._told += self._told > 0

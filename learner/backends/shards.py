@@ -1,8 +1,7 @@
 """Write and read state tensors in sharded form. Each rank writes its own fragments with torch's distributed checkpoint.
 
-A tensor is stored flattened, and divided in the same way as over the ranks. A reader takes the elements that it needs
-from any of the files. The files are safetensors with the place of each fragment in the header, so that nothing is
-unpickled.
+A tensor is stored flattened, in the fragments that the ranks have of it. A reader takes the elements that it needs from
+any of the files. The files are safetensors with the place of each fragment in the header, so that nothing is unpickled.
 """
 
 from dataclasses import replace
@@ -36,7 +35,7 @@ from learner.backends.fragments import Fragment, Fragments
 from learner.backends.meeting import name_of
 from spade.errors import RunError, SpadeError, format_reason
 
-FILE_BYTES = 1 << 30  # size limit, since a file is made in memory before it is written
+FILE_BYTES = 1 << 30  # approximate size limit, because a file is made in memory before it is written
 
 
 def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
@@ -57,7 +56,10 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
 
 
 def read(folder: Path, fragments: Fragments) -> None:
-    """Fill this process's fragments from files of any number of ranks. After a RunError some may be filled."""
+    """Fill this process's fragments from the files, which any number of ranks may have written.
+
+    Raises RunError if files are missing or damaged. Some fragments may then be filled.
+    """
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()
@@ -89,7 +91,7 @@ def _describe_chunk(fragment: Fragment) -> ChunkStorageMetadata:
 
 
 class _Saving(DefaultSavePlanner):
-    """A planner of one rank's part. The inherited global plan checks that nothing is missing."""
+    """A planner that writes a rank's fragments. The inherited global plan checks that no element is missing."""
 
     def __init__(self, fragments: Fragments) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)

@@ -50,7 +50,7 @@ def freeze(
     The function raises OSError, which names the file.
 
     copy: if True, tensors are copied into the CPU's memory now. Else the function must be called before they change.
-    sharded: shapes of the trained parameters by name, if the folder `SHARDS` has parameters and moments; else None.
+    sharded: if parameters and moments are in the folder `SHARDS`, the shapes of the trained parameters by name.
     """
     kept = {name: value.detach().to("cpu", copy=copy).contiguous() for name, value in tensors}
     kept["random"] = torch.get_rng_state()
@@ -69,7 +69,7 @@ def freeze(
 
 
 class State:
-    """A reader of a state. It reads tensors one by one, so a rank takes only its part of each. Raises RunError."""
+    """Reads a state, tensor by tensor, so that a rank takes only its part of each. Raises RunError if it is damaged."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -100,7 +100,7 @@ class State:
         return steps
 
     def fill(self, fragments: Fragments) -> None:
-        """Fill the fragments of this process. After a RunError some fragments are filled."""
+        """Fill the fragments of this process. Raises RunError if the state is damaged; some may then be filled."""
         if self._sharded:
             from learner.backends import shards  # import here: most learners do not need torch.distributed.checkpoint
 

@@ -1,4 +1,4 @@
-"""Train in plain torch on one device. Parameters and optimiser are float32. The arithmetic uses model.dtype."""
+"""Train in plain torch on one device. Parameters and optimiser state are float32. The arithmetic uses model.dtype."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ from spade.protocol import Batch, StepMetrics
 
 
 class TorchBackend:
-    """A backend with AdamW over a Hugging Face causal language model in float32 (in bfloat16 small updates vanish).
+    """A backend that trains a Hugging Face causal language model by AdamW, in float32 so that small updates count.
 
     The model stays in evaluation mode, because dropout would add noise to the ratio of the trained policy to the
     sampling policy.
@@ -102,7 +102,7 @@ class TorchBackend:
 
     @property
     def copies_state(self) -> bool:
-        """See `base.Backend.copies_state`. A GPU's memory must be copied in any case."""
+        """See `base.Backend.copies_state`. True on a GPU, from which the state must be copied in any case."""
         return bool(self._model.device.type != "cpu")
 
     def save(self, folder: Path) -> dict[str, str]:

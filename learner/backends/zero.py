@@ -41,7 +41,7 @@ class Scorer(Module):
     """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers its sharded parameters."""
 
     def __init__(self, model: Any, low: bool) -> None:
-        """Wrap `model`. With `low`, float32 parameters are autocast to bfloat16. Else their own dtype is used."""
+        """Wrap `model`. With `low`, autocast computes in bfloat16. Otherwise the parameters' own dtype is used."""
         super().__init__()
         self.model = model
         self._low = low
@@ -53,7 +53,10 @@ class Scorer(Module):
 
 
 class Shard:
-    """One rank's part of a model, after all ranks have met. All ranks must call a method together."""
+    """One rank's part of a model, after all ranks have joined the process group.
+
+    All ranks must call a method together, except `freeze`.
+    """
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
         """Prepare `model`, which is on the CPU, in the dtype that `choose_dtype` returned. Raises ConfigError."""
@@ -101,7 +104,7 @@ class Shard:
         return totals.metrics(work, loss, norm, skipped, rate)
 
     def _backward(self, loss: Tensor) -> None:
-        """Add a gradient, scaled by the number of ranks, since DeepSpeed averages over ranks instead of summing.
+        """Add the gradient of a loss, times the number of ranks, because DeepSpeed averages over the ranks.
 
         The ranks reduce their gradients after the last micro-batch.
         """
@@ -199,7 +202,7 @@ def _require_shared(folder: Path) -> None:
     """Raise RunError if this rank does not see the folder that the first rank made."""
     if not folder.is_dir():
         raise RunError(
-            f"{folder}: is not seen by this rank, which is to write its part of the checkpoint there; "
+            f"{folder}: is not seen by this rank, which must write its part of the checkpoint there; "
             "put the run directory on a file system that all ranks share, or set learner.checkpoint=whole"
         )
 

@@ -1,9 +1,9 @@
 """Attention over the segments of a packed row, behind Transformers' attention interface.
 
-Transformers computes all tokens² pairs of a row, and then masks the pairs of different sequences. This module instead
-calls attention once for each segment, with the keys of this segment and of the segments before it in its sequence. So
-no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer. On a Hopper GPU or a
-newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
+For a row of n tokens, Transformers computes all n² pairs, and then masks the pairs of different sequences. This module
+instead calls attention once for each segment, with the keys of this segment and of the segments before it in its
+sequence. So no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer. On a
+Hopper GPU or a newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 # Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
-# A segment of at least this many tokens gets its own call of cuDNN. cuDNN prepares each new shape, and this
-# pays only after many calls.
+# A segment of at least this many tokens gets its own call of cuDNN. cuDNN needs time to prepare each new shape, which
+# pays off only after many calls.
 ALONE = 4096
 _ALONE_BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 
 
 class Spans(NamedTuple):
-    """Segments of a row, as the kernel for variable lengths takes them."""
+    """Segments of a row, in the form that the kernel for variable lengths needs."""
 
     queries: Tensor
     """int32, (segments + 1,): the beginning of each segment in the row, and the end of the row."""
@@ -59,8 +59,7 @@ class Segments:
         self._spans = dict[tuple[int | None, int], Spans]()
 
     def list_long(self, least: int) -> list[int]:
-        """Return the segments of at least `least` tokens. Leaves out segments that follow more tokens than they
-        have."""
+        """Return the segments of at least `least` tokens, except segments with more tokens before them than in them."""
         tokens = [sum(self.lengths[index] for index in path) for path in self.paths]
         pairs = enumerate(zip(self.lengths, tokens, strict=True))
         return [index for index, (length, keys) in pairs if length >= least and keys <= 2 * length]
@@ -68,22 +67,22 @@ class Segments:
     def spans(self, window: int | None, device: torch.device, among: Sequence[int]) -> Spans:
         """Return the spans of the segments `among`, with the keys of their paths.
 
-        Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
-        position i of its n sees all but the last n - 1 - i keys.
+        Keys that no position of the segment can see are left out (`window`). The last keys of a segment are its own
+        tokens, so position i of its n sees all but the last n - 1 - i keys.
         """
         key = window, len(among)  # `among` is all segments or only the short ones, so its length is enough
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]
-            seen = [np.concatenate([tokens[part] for part in self.paths[index]]) for index in among]
+            visible = [np.concatenate([tokens[part] for part in self.paths[index]]) for index in among]
             if window is not None:
-                seen = [keys[-(length + window - 1) :] for keys, length in zip(seen, lengths, strict=True)]
-            counts = [len(keys) for keys in seen]
+                visible = [keys[-(length + window - 1) :] for keys, length in zip(visible, lengths, strict=True)]
+            counts = [len(keys) for keys in visible]
             whole = len(among) == len(self.paths) == sum(len(path) for path in self.paths)
             self._spans[key] = Spans(
                 queries=torch.from_numpy(np.cumsum([0, *lengths], dtype=np.int32)).to(device),
                 keys=torch.from_numpy(np.cumsum([0, *counts], dtype=np.int32)).to(device),
-                places=None if whole else torch.from_numpy(np.concatenate(seen)).to(device),
+                places=None if whole else torch.from_numpy(np.concatenate(visible)).to(device),
                 most_queries=max(lengths),
                 most_keys=max(counts),
             )
@@ -92,18 +91,18 @@ class Segments:
     def mask(self, queries: int, keys: int, window: int | None, like: Tensor) -> Tensor | None:
         """Return the mask to add to the scores of the last `queries` of `keys` positions: (queries, keys), 0 or -inf.
 
-        A position sees itself and earlier positions, `window` in all if the layer has a window. Returns None if a plain
-        causal call does the same. The mask has the device and the dtype of `like`.
+        A position sees itself and earlier positions: the last `window` of them, or all if `window` is None. Returns
+        None if a plain causal call does the same. The mask has the device and the dtype of `like`.
         """
         if (window is None or keys <= window) and queries in (1, keys):
             return None
         key = queries, keys, window, like.dtype
         if key not in self._masks:
-            seen = torch.ones(queries, keys, dtype=torch.bool, device=like.device).tril(keys - queries)
+            visible = torch.ones(queries, keys, dtype=torch.bool, device=like.device).tril(keys - queries)
             if window is not None:
-                seen = seen.triu(keys - queries - window + 1)
+                visible = visible.triu(keys - queries - window + 1)
             self._masks[key] = torch.zeros(queries, keys, dtype=like.dtype, device=like.device).masked_fill_(
-                ~seen, -torch.inf
+                ~visible, -torch.inf
             )
         return self._masks[key]
 

@@ -1,6 +1,6 @@
-"""Fuse the many small kernels of a step by torch.compile. It needs a GPU and a C compiler, otherwise nothing changes.
+"""Fuse the many small kernels of a step by torch.compile. Without a GPU and a C compiler, nothing is compiled.
 
-Most of the time of a small model's layers is spent in reading and writing the values between the multiplications.
+The layers of a small model spend most of their time in reading and writing the values between the multiplications.
 """
 
 import logging
@@ -17,8 +17,8 @@ from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 _BACKEND = "inductor"
-# The compiler chooses its kernels for this many tokens. The kernels then compute any number of tokens. The compiler
-# assumes that equal numbers mean the same dimension, so no width of a model should equal this number.
+# The compiler chooses its kernels for this many tokens, but they compute any number of tokens. It takes equal sizes for
+# the same dimension, so no width of a model should equal this number.
 _TOKENS = 8200
 
 

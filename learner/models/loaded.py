@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def load_policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
-    """Load the model of model.path. The parameters to train require gradients."""
+    """Load the model of model.path, with an adapter if the config has one. Its trained parameters require gradients."""
     model: Any = load(resolve(config.model.path), dtype=dtype, device=device).requires_grad_(True)
     if config.learner.lora_rank:
         lora.adapt(model, config.learner)
@@ -38,7 +38,7 @@ class Whole:
 
     @torch.no_grad()
     def filled(self, trained: Iterable[tuple[str, Tensor]]) -> Any:
-        """Copy the trained parameters into the model, merge an adapter, and return the model.
+        """Copy the trained parameters into the model, or merge the adapter into it, and return the model.
 
         Returns the same object every time.
         """

@@ -33,7 +33,7 @@ def scale(learner: Learner) -> float:
 
 
 def pair_weights(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) they change."""
+    """Return the matrices A (rank, inputs) and B (outputs, rank) of each weight (outputs, inputs), by its name."""
     return {
         name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
         for name, value in trained.items()

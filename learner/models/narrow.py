@@ -1,7 +1,7 @@
-"""Products in bfloat16 over float32 weights, without a bfloat16 copy of the model.
+"""Multiply in bfloat16 by float32 weights, without a bfloat16 copy of the model.
 
-Autocast casts each weight once and keeps the result until the backward pass, which takes half of the model's size. This
-module casts each weight again in the backward pass instead, which costs a few percent of a step.
+Autocast casts each weight once and keeps the result until the backward pass. The results need half of the model's
+memory. This module casts each weight again in the backward pass instead, which costs a few percent of a step.
 """
 
 from functools import partial
@@ -14,7 +14,7 @@ from torch.nn.functional import linear
 
 
 def cast_weights_late(model: Any) -> None:
-    """Make each trained linear layer of `model` cast its float32 weight where it is used. Needs autocast."""
+    """Make each trained linear layer of `model` cast its weight at each use. Has no effect without autocast."""
     for module in model.modules():
         if type(module) is Linear and module.weight.requires_grad:
             module.forward = partial(_multiply, module)  # type: ignore[method-assign]
@@ -28,7 +28,7 @@ def _multiply(module: Linear, x: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """The product of `linear` in the dtype of its input."""
+    """Computes `linear` and its gradients in the dtype of the input. Casts the weight in both passes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:

@@ -16,13 +16,13 @@ from spade.policy.architecture import check_trained, has_plain_layers, has_slidi
 from spade.policy.canary import spread_ids
 from spade.policy.rounding import is_alike
 
-_LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each other, and of their shared beginning
+_LENGTHS, _SHARED = (7, 5), 3  # lengths of the two sequences of the probe, and of their shared beginning
 
 
 def shares_beginnings(*models: Any) -> bool:
     """Return True if all these models can compute packed rows that contain a shared beginning only once.
 
-    Each model has gone through `prepare_model`. Ignores None.
+    `prepare_model` must have prepared each model. Ignores None.
     """
     return all(model is None or model.config._attn_implementation == PACKED for model in models)
 
@@ -47,15 +47,15 @@ def _pack_attention(model: Any) -> None:
     Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """
     own, text = model.config._attn_implementation, model.config.get_text_config()
-    sequences, apart = _make_probe(model), np.zeros(len(_LENGTHS), np.int64)
-    expected = torch.cat([_compute_hidden(model, [sequence], apart[:1]) for sequence in sequences])
-    kinds = {PACKED: np.array([0, _SHARED]), own: apart} if has_plain_layers(model) else {own: apart}
+    sequences, unshared = _make_probe(model), np.zeros(len(_LENGTHS), np.int64)
+    expected = torch.cat([_compute_hidden(model, [sequence], unshared[:1]) for sequence in sequences])
+    kinds = {PACKED: np.array([0, _SHARED]), own: unshared} if has_plain_layers(model) else {own: unshared}
     for kind, shared in kinds.items():
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
-        # The probe is shorter than most windows, so a model must also show that it passes its window to our attention.
-        told = kind == own or not has_sliding_window(text)
-        if is_alike(_compute_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
+        # The probe is shorter than most windows. So also check that a model with a window passes it to our attention.
+        exempt = kind == own or not has_sliding_window(text)
+        if is_alike(_compute_hidden(model, sequences, shared, windows), expected) and (exempt or windows != {None}):
             return
     raise RunError(
         f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "
@@ -91,8 +91,8 @@ def _compute_hidden(
 def _checkpoint_activations(model: Any) -> None:
     """Keep only the input of each layer and recompute the rest in the backward pass.
 
-    Transformers does so in training mode only. The mode is set on the layers and not on their submodules, so dropout
-    stays off.
+    Transformers does so only in training mode. This sets training mode on the layers but not on their submodules, so
+    dropout stays off.
     """
     model.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
     for module in model.modules():

@@ -16,14 +16,14 @@ from learner.models.compiled import compile_layers
 
 
 def needs_copy(model: Any, dtype: str) -> bool:
-    """Return True if the learner computes `model` in a copy of `dtype`. A CPU is faster with autocast."""
+    """Return True if the learner should compute `model` in a copy of `dtype`. On a CPU, autocast is faster."""
     return dtype == "bfloat16" and model.device.type != "cpu"
 
 
 class WorkingCopy:
-    """A bfloat16 copy of a float32 model, as the attribute `model`.
+    """A bfloat16 copy of a float32 model. The copy is the attribute `model`.
 
-    The gradients of the copy are added to the float32 gradients of the original.
+    A backward pass of the copy adds its gradients to the float32 gradients of the original.
     """
 
     def __init__(self, model: Any) -> None:
@@ -41,13 +41,13 @@ class WorkingCopy:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Copy the trained parameters of the model again."""
+        """Update the copy from the trained parameters of the original."""
         trained = [(low, one) for one, low in self._pairs if one.requires_grad]
         torch._foreach_copy_([low for low, _ in trained], [one for _, one in trained])
 
 
 def _move_gradient(parameter: Any, low: Any) -> None:
-    """Add the gradient of the copy to the float32 gradient. So micro-batches are summed in float32."""
+    """Add the gradient of the copy's parameter to the float32 gradient. So micro-batches are summed in float32."""
     if parameter.grad is None:
         parameter.grad = low.grad.float()
     else:

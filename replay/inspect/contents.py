@@ -1,4 +1,4 @@
-"""The contents of a store at one commit, without texts and tokens: the input of verification."""
+"""Read the contents of a store at one commit, without texts and tokens, for verification."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,16 +39,16 @@ class StoredTokens(NamedTuple):
     sampled: int
     """Number of sampled tokens."""
     versions: frozenset[int]
-    """The policy versions that sampled them."""
+    """The policy versions that sampled tokens."""
     oldest: int
     """The oldest of these versions; 0 without a sampled token."""
     flaw: str
-    """The fault of its provenance; "" if it is sound."""
+    """The fault in the trajectory's provenance, or ""."""
 
 
 @dataclass
 class StoreContents:
-    """The tables by key. A record that differs from its commit is in no table."""
+    """The tables of a store, each as a dict by key. Damaged records are left out."""
 
     header: Header | None = None
     counters: records.RunCounters = field(default_factory=records.RunCounters)
@@ -64,13 +64,13 @@ class StoreContents:
     memory: dict[str, records.MemoryEntry] = field(default_factory=dict)
     publications: dict[str, records.Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
-    """The fault of each trajectory's provenance."""
+    """For each quarantined trajectory, the fault in its provenance."""
     recordings: dict[str, Recording] = field(default_factory=dict)
     pool: PoolList | None = None
     draws: Draws = field(default_factory=Draws)
     windows: dict[str, LevelWindow] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
-    """Names of the records that differ from their commit."""
+    """One line for each damaged record."""
 
     @cached_property
     def dropped(self) -> frozenset[str]:
@@ -85,7 +85,7 @@ class StoreContents:
         yield from ((None, group) for group in self.queue.values())
 
     def chunks(self) -> dict[tuple[str, int], list[records.PlayRecord]]:
-        """Return plays by environment and chunk, in the order of their ids."""
+        """Return the plays of each chunk in the order of their ids, by (environment, index of the chunk)."""
         found: dict[tuple[str, int], list[records.PlayRecord]] = {}
         for play in self.plays.values():
             found.setdefault((play.environment, play.chunk), []).append(play)

@@ -1,4 +1,4 @@
-"""All designs of a run, and a few of their environments with programs, plays and tokens."""
+"""Read all designs of a run, and a few of their environments with programs, plays and tokens."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from replay.store import Store, open_reader
 from spade.protocol import Trajectory
 
 Choose = Callable[[Sequence[Environment]], Sequence[str]]
-"""Chooses the ids of the environments to show, out of all environments."""
+"""A function that gets all environments and returns the ids of those to show."""
 Pick = Callable[[Sequence[PlayRecord]], Sequence[str]]
-"""Picks the ids of the plays whose tokens to show, out of an environment's finished plays."""
+"""A function that gets the finished plays of an environment and returns the ids of those to show with tokens."""
 
 
 class ShownEnvironment(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class DesignRecords(msgspec.Struct, frozen=True):
     """The designs of a run."""
 
     environments: tuple[Environment, ...] = ()
-    """The oldest first."""
+    """All environments, the oldest first."""
     reasons: dict[tuple[str, str], int] = {}
     """Number of rejected candidates by stage and reason."""
     examples: dict[str, Reject] = {}
@@ -40,10 +40,11 @@ class DesignRecords(msgspec.Struct, frozen=True):
     digest: str = ""
     """Digest of the newest weights, "" before the first."""
     shown: tuple[ShownEnvironment, ...] = ()
+    """The chosen environments."""
 
 
 def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str], str]) -> DesignRecords:
-    """Read the designs of one commit. `kind_of` maps reasons that differ only in details to one reason.
+    """Read the designs of one commit. `kind_of` removes the details of a reason, so that equal reasons count together.
 
     Raises RunError if the store does not exist, DamagedError if a record cannot be read.
     """

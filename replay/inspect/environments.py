@@ -1,4 +1,4 @@
-"""Environments, rejects and weights, read from the store at a path, whether the service is up or not."""
+"""Read environments, rejected candidates and weights from a store, even while its service is running."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A store's tables as plain rows, for other tools."""
+"""Convert a store's tables to plain rows for other tools."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import msgspec
 from replay.ledger import records
 from replay.store import Store
 from spade.codec import convert_to_named, unpack_floats, unpack_ids, unpack_mask
-from spade.protocol import DIGEST_BYTES, Recording, Trajectory
+from spade.protocol import DIGEST_BYTES, Recording, ToolCall, Trajectory
 
 
 class TrajectoryRow(msgspec.Struct):
@@ -23,7 +23,7 @@ class TrajectoryRow(msgspec.Struct):
     temperature: float
     digests: list[str]
     rewinds: tuple[tuple[int, int], ...]
-    """As in `Trajectory`."""
+    """Pairs (at, kept): before token `at` was read, the context was cut back to its first `kept` tokens."""
 
 
 class QuarantinedRow(msgspec.Struct):
@@ -41,6 +41,8 @@ class RecordingRow(msgspec.Struct):
     actions: tuple[str, ...]
     answers: list[str]
     max_turns: int
+    calls: tuple[tuple[ToolCall, ...], ...]
+    """The tool calls that were sent with each action. Empty if no action had any."""
 
 
 # The table "meta" is left out: it holds the run's secret, from which a program's later instances could be computed.
@@ -85,7 +87,7 @@ def convert_row(record: msgspec.Struct) -> msgspec.Struct:
         case records.QuarantineRecord():
             return QuarantinedRow(record.holder, record.why, record.at, _unpack_numbers(record.trajectory))
         case Recording():
-            return RecordingRow(record.actions, _split_digests(record.answers), record.max_turns)
+            return RecordingRow(record.actions, _split_digests(record.answers), record.max_turns, record.calls)
     return record
 
 

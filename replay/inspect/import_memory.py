@@ -1,4 +1,4 @@
-"""Import of an old run's environment memory into a new run."""
+"""Import the environment memory of an old run into a new run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from spade.errors import RunError
 
 
 class ImportCounts(msgspec.Struct, frozen=True):
-    """Numbers of records."""
+    """Counts of the old memory's records."""
 
     taken: int
-    """Records that were taken over."""
+    """Number of records that were added to the new run's memory."""
     known: int
-    """Records that the new run already had."""
+    """Number of records that the new run already had."""
     foreign: int
-    """Records with a skill that the new run lacks."""
+    """Number of records with a skill that the new run lacks."""
 
 
 def read_memory(path: Path) -> list[tuple[MemoryEntry, Source]]:
@@ -42,7 +42,10 @@ def read_memory(path: Path) -> list[tuple[MemoryEntry, Source]]:
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[MemoryEntry, Source]]) -> ImportCounts:
-    """Append records to the run's memory as its newest, and commit. Skips records that the memory has or once had."""
+    """Append records to the run's memory as its newest, and commit.
+
+    Skips records that the memory has or once had, and records with a skill that the run lacks.
+    """
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
         if old.skill not in state.config.run.skills:
@@ -71,6 +74,6 @@ def check_fit(new: Config, old: Config) -> None:
     ):
         if ours != theirs:
             raise RunError(
-                f"{name} is {ours!r} here and {theirs!r} in the old run, so the old memory means something else; "
-                f"import into a run with {name} = {theirs!r}"
+                f"{name} is {ours!r} in this run and {theirs!r} in the old run, so the old memory does not fit; "
+                f"import it into a run with {name} = {theirs!r}"
             )

@@ -1,4 +1,4 @@
-"""The rows of a run's `metrics.jsonl`, as its service wrote them."""
+"""Read the rows of a run's `metrics.jsonl`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from spade.disk import open_for_reading
 from spade.protocol import Evaluation, Recent
 
 ROW_BYTES = 1 << 22
-"""Greatest length of a row. A longer row counts as unreadable."""
+"""Greatest length of a row in bytes. A longer row counts as unreadable."""
 
 Step = Annotated[int, Meta(ge=0, le=1 << 53)]
 Figure = float | None
@@ -52,7 +52,7 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     """The learner step of the evaluated policy."""
     plays: Annotated[int, Meta(ge=1, le=1 << 53)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
-    """Mean over the items of their share of won plays."""
+    """Share of won plays of each item, averaged over the items."""
     error: Annotated[float, Meta(ge=0, le=1)] | None = None
     suite: str = ""
     """The suite; "" if a folder of programs was played."""
@@ -87,9 +87,9 @@ _rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
 
 
 class JournalRows(msgspec.Struct, frozen=True):
-    """The rows by kind, in the order of their steps.
+    """The rows of each kind in the order of their steps. Events are in the order of the file.
 
-    If a step was done again, or measured again on the same suite, only the last row is kept.
+    If a step was repeated, or evaluated again on the same suite, only the last row is kept.
     """
 
     steps: tuple[StepRow, ...] = ()
@@ -110,7 +110,10 @@ class JournalRows(msgspec.Struct, frozen=True):
 
 
 def find_comparable(evaluations: Sequence[AnyEvaluation]) -> tuple[AnyEvaluation, ...]:
-    """Return the evaluations with the same `measure` as the newest one. A resumed run may measure by other rules."""
+    """Return the evaluations with the suite and the `measure` of the newest one. A resumed run may change its rules.
+
+    Includes rows of this suite from earlier versions, which have no `measure`.
+    """
     return tuple(
         one
         for one in evaluations
@@ -119,7 +122,10 @@ def find_comparable(evaluations: Sequence[AnyEvaluation]) -> tuple[AnyEvaluation
 
 
 def read_journal(file: Path) -> JournalRows:
-    """Read the rows of a `metrics.jsonl`. The last row of a live run may be half written. Raises OSError, RunError."""
+    """Read the rows of a `metrics.jsonl`. Counts rows that cannot be read, such as a last row that is half written.
+
+    Raises OSError, RunError.
+    """
     steps: dict[int, StepRow] = {}
     evaluations: dict[tuple[int, str], EvaluationRow] = {}
     diversities: dict[int, DiversityRow] = {}

@@ -1,4 +1,4 @@
-"""The lineage of a play, a group, an environment, a design or a learner step's batch, followed through the store."""
+"""Follow the lineage of a play, a group, an environment, a design or a learner step's batch through the store."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,7 @@ class GroupLine(msgspec.Struct, frozen=True):
     id: str
     role: str
     step: int | None
-    """The learner step that trained the group; None if no step has."""
+    """The learner step that trained the group, or None if the group is not trained yet."""
     baseline: float | None
     members: tuple[Member, ...]
 
@@ -52,11 +52,11 @@ class DesignLine(msgspec.Struct, frozen=True):
 
     job: Job
     environment: Environment | None
-    """None if all attempts of the job failed."""
+    """The admitted environment, or None if no attempt has been admitted."""
     document: str
     """The document that the designer was given, or the name of a pool's program."""
     hint: str | None
-    """None without an environment or without a hint."""
+    """The hint of the environment, or None without an environment or a hint."""
     parents: tuple[str, ...]
     """The environments of the memory that the designer was shown to vary."""
     trajectory: str
@@ -64,7 +64,7 @@ class DesignLine(msgspec.Struct, frozen=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """All records behind the id, each once."""
+    """All records to which an id leads. Each record occurs once."""
 
     kind: str
     id: str
@@ -74,7 +74,7 @@ class Lineage(msgspec.Struct, frozen=True):
     plays: tuple[PlayRecord, ...]
     designs: tuple[DesignLine, ...]
     versions: dict[str, Runs]
-    """Runs (policy version, count) over the sampled tokens of every stored trajectory, by its key."""
+    """By key of each stored trajectory: runs (policy version, number of tokens) over its sampled tokens."""
     weights: tuple[Weights, ...]
 
 
@@ -127,7 +127,7 @@ class Tracer:
         return self._make_lineage("step", id, groups, plays, jobs, batch.version)
 
     def _trace_designer_group(self, id: str) -> Lineage:
-        """Return the lineage of a group. If the group is not formed yet, it has its members so far."""
+        """Return the lineage of a designer group. A group that is not queued yet has its members so far."""
         group = self._groups.get(id)
         if group is None:
             unformed = self._store.get_many("design_groups", [id], DesignGroup)[0]
@@ -149,7 +149,7 @@ class Tracer:
         jobs: list[Job],
         version: int | None = None,
     ) -> Lineage:
-        """Add the designs of every play's environment, and the weights of every version that sampled a token."""
+        """Return the lineage, with the designs of all plays' environments and all weights that sampled a token."""
         known = {job.id for job in jobs}
         environments = self._store.get_many(
             "environments", list(dict.fromkeys(p.environment for p in plays)), Environment

@@ -1,4 +1,4 @@
-"""Finished plays of a run with all that is needed to play them again, and counts of trained trajectories."""
+"""Read finished plays of a run with all that is needed to play them again, and count trained trajectories."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +21,9 @@ class KeptPlay(msgspec.Struct, frozen=True):
     environment: Environment
     source: Source
     seed: int
-    """The seed of its instance."""
+    """The seed of the play's instance."""
     trajectory: Trajectory
-    """Its tokens."""
+    """The tokens of the play."""
 
 
 def read_play(path: Path, id: str) -> KeptPlay:
@@ -36,13 +36,13 @@ def read_play(path: Path, id: str) -> KeptPlay:
             )
         if record.state != "finished":
             why = f": {record.fault}" if record.fault else ""
-            raise RunError(f"the play {id} is {record.state}{why}; only a finished one can be shown")
+            raise RunError(f"the play {id} is {record.state}{why}; only a finished play can be shown")
         (header,) = store.get_many("meta", ["run"], Header)
         (environment,) = store.get_many("environments", [record.environment], Environment)
         (source,) = store.get_many("sources", [record.environment], Source)
         trajectory = store.get("trajectories", id, Trajectory)
     if trajectory is None:
-        raise RunError(f"the tokens of the play {id} were deleted, as replay.retain_s or replay.retain_bytes says")
+        raise RunError(f"the tokens of the play {id} were deleted (replay.retain_s, replay.retain_bytes)")
     seed = (
         derive(header.secret, "instance", record.environment, compute_instance_number(environment, record))
         & INSTANCE_MASK
@@ -59,16 +59,16 @@ def read_newest_play(path: Path) -> KeptPlay:
                 break
         else:
             raise RunError(f"{path}: no play is finished yet")
-    # The ids of chunks 2 and 10 do not sort by age.
+    # Ids do not sort by age, because chunk 10 comes before chunk 2.
     return read_play(path, max(finished, key=lambda play: (play.chunk, not play.hinted, play.index)).id)
 
 
 def read_finished(
     path: Path, is_chosen: Callable[[PlayRecord, str], bool]
 ) -> list[tuple[PlayRecord, str, Trajectory | None]]:
-    """Return the chosen finished plays, each with its skill and its tokens, or None if the tokens were deleted.
+    """Return (play, skill, tokens) of each finished play that `is_chosen` accepts, given the play and its skill.
 
-    `is_chosen` gets a play and its skill. Raises RunError if the store does not exist.
+    The tokens are None if they were deleted. Raises RunError if the store does not exist.
     """
     with open_reader(path) as store, store.pinned():
         skills = {each.id: each.skill for each in store.scan("environments", Environment)}
@@ -81,9 +81,9 @@ def read_finished(
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
-    """Find the different returns of an environment's finished plays. Give one play for each, the highest return first.
+    """Return one finished play of an environment for each return that occurred, the highest return first.
 
-    Of the plays with the same return, unhinted plays come first, then plays with a smaller id.
+    Of the plays with the same return, prefers an unhinted play, and then the smallest id.
     """
     with open_reader(path) as store:
         plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))
@@ -95,7 +95,7 @@ def read_examples(path: Path, environment: str) -> list[PlayRecord]:
 
 
 def count_trained(path: Path, steps: int) -> tuple[int, int]:
-    """Count the agent's and the designer's trajectories in the batches of the first `steps` learner steps.
+    """Count the trajectories in the batches of the first `steps` learner steps. Returns (agents', designers').
 
     Raises RunError if the store does not exist.
     """

@@ -1,4 +1,4 @@
-"""The environments of a run as the programs of a pool."""
+"""Read the environments of a run as the programs of a pool."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 
 
 class FigureBounds(NamedTuple):
-    """Two bounds of a figure, both included."""
+    """The least and the greatest accepted value of a figure."""
 
     low: float
     high: float
@@ -39,7 +39,7 @@ class Filters(NamedTuple):
     """Bounds of the regret."""
 
     novelty: FigureBounds | None = None
-    """Bounds of the novelty."""
+    """Bounds of the novelty, which is 1 - similarity."""
 
     audited: bool = False
     """True accepts only environments that passed an audit."""
@@ -60,15 +60,15 @@ EVERY = Filters()
 
 
 class PoolReader:
-    """Reads the programs of the environments in a store, except quarantined ones and ones that fail the filters.
+    """Reads the programs of a run's environments. Skips quarantined environments, and environments that fail `filters`.
 
-    With `memory`, reads the programs in the run's memory instead. Equal programs are read once. `origin` names the run.
+    With `memory`, reads all programs in the run's memory instead. Equal programs are read once. `origin` names the run.
     """
 
     def __init__(self, path: Path, origin: str, memory: bool = False, filters: Filters = EVERY) -> None:
         self._path, self._origin, self._memory, self._filters = path, origin, memory, filters
-        self._read: set[str] = set()  # ids
-        self._seen: set[str] = set()  # digests of programs
+        self._read: set[str] = set()  # ids of the environments read so far
+        self._seen: set[str] = set()  # digests of their programs
 
     def new(self) -> Iterator[PoolProgram]:
         """Yield the programs that this reader has not read yet. Raises RunError if the store does not exist."""
@@ -96,7 +96,7 @@ def _list_remembered(store: Store) -> list[tuple[str, str]]:
 
 
 def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | None:
-    """Read the lineage of an environment. Returns None if the run imported it into its memory."""
+    """Read the lineage of an environment. Returns None if the run imported the environment into its memory."""
     header, environment = store.get("meta", "run", Header), store.get("environments", id, Environment)
     if header is None or environment is None:
         return None

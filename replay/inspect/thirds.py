@@ -1,4 +1,4 @@
-"""The environments of a run in three parts, by the order of their jobs: how designs change over a run."""
+"""Summarise the environments of a run in three parts, in the order of their jobs. Shows how designs change."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from spade.protocol import MOST_PROGRAMS
 
 
 class RunThird(msgspec.Struct, frozen=True):
-    """Means over the environments of one third of the run. None if no environment has the figure."""
+    """Means over the environments of one third of the run. A figure is None if no environment has it."""
 
     environments: int
     """Number of environments."""
@@ -19,28 +19,28 @@ class RunThird(msgspec.Struct, frozen=True):
     hidden_variables: float | None
     reward_levels: float | None
     turns: float | None
-    """Mean over all unhinted plays that finished."""
+    """Mean number of turns of the finished unhinted plays."""
     win_rate_unhinted: float | None
     win_rate_hinted: float | None
     regret: float | None
     revealing_share: float | None
-    """Share of the programs with a first observation that reveals the method, among those for which this is known."""
+    """Share of the programs whose first observation reveals the method. Leaves out programs for which it is unknown."""
     tools: float | None
-    """Number of tools, over programs with tools."""
+    """Mean number of tools of a program with tools."""
     instructions: float | None
-    """Instructions of a play, over programs with tools."""
+    """Mean number of instructions in a play of a program with tools."""
     conditions: float | None
-    """Conditions of a criterion, over programs with tools."""
+    """Mean number of conditions in a criterion of a program with tools."""
     guarded_share: float | None
-    """Share of the programs with tools that have a guarded failure."""
+    """Share of programs that have a guarded failure, among the programs with tools."""
     seed_share: float | None
-    """Share of the programs with tools that depend on the seed."""
+    """Share of programs that play differently under another seed, among the programs with tools."""
     similarity: float | None
 
 
 class _Played:
-    """Counts over an environment's finished plays: the unhinted plays, their turns, the plays with tools, and the
-    instructions of these.
+    """Counts over an environment's finished plays: unhinted plays and their turns, plays with tools and their
+    instructions.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,10 @@ class _Played:
 
 
 def read_thirds(path: Path) -> list[tuple[RunThird, list[str]]]:
-    """Read each third with its newest sources, at most MOST_PROGRAMS. Raises RunError if the store does not exist."""
+    """Return each third of the run with the sources of its newest programs, at most MOST_PROGRAMS.
+
+    Raises RunError if the store does not exist.
+    """
     with open_reader(path) as store, store.pinned():
         environments = store.scan("environments", Environment)
         parts = _split(environments)

@@ -1,4 +1,4 @@
-"""The won plays and admitted designs of a run as training examples for other tools: a row for each sampled answer."""
+"""Write the won plays and admitted designs of a run as training examples for other tools, one row for each answer."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
     """One answer with its prompt, in the columns of TRL's conversational prompt and completion."""
 
     id: str
-    """The play or the environment, and the number of the answer within it."""
+    """The id of the play or of the environment, "/", and the number of the answer in it, from 0."""
 
     role: Role
     """The role that answered."""
@@ -35,7 +35,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
     """The environment's skill."""
 
     reward: float
-    """The play's return. For a design the designer's reward, or 0 before its window was scored."""
+    """The play's return. For a design, the designer's reward, or 0 if there is none yet."""
 
     prompt: list[ExampleMessage]
     """The messages before the answer."""
@@ -61,9 +61,9 @@ class AnswerFilter(NamedTuple):
 
 
 class ExampleReader:
-    """Reads the training examples of a store, and counts those that it leaves out.
+    """Reads the training examples of a store, and counts the answers that it leaves out.
 
-    Reads unhinted plays alone, as the learner does: an answer to a hint is of no use to a player without one.
+    Like the learner, reads only unhinted plays, because an answer that relies on a hint does not help without the hint.
     """
 
     def __init__(self, store: Store, tokenizer: Tokenizer, thinking: bool) -> None:
@@ -74,13 +74,13 @@ class ExampleReader:
         """Rows of each role."""
 
         self.retokenised = 0
-        """Number of rows with a text that encodes to other tokens than the model sampled."""
+        """Number of rows in which the answer's text encodes to other tokens than the model sampled."""
 
         self.left_out: Counter[str] = Counter()
         """Answers without a row, by reason."""
 
     def rows(self, wanted: AnswerFilter) -> Iterator[ExampleRow]:
-        """Yield the rows: all designs first, then all plays, each in order."""
+        """Yield the rows of all designs, then of all plays, both in the order of their ids."""
         found = {each.id: each for each in self._store.scan("environments", Environment) if each.state != "quarantined"}
         chosen = {id: each for id, each in found.items() if not wanted.skills or each.skill in wanted.skills}
         if "designer" in wanted.roles:
@@ -128,7 +128,7 @@ def write_rows(file: Path, rows: Iterable[ExampleRow]) -> None:
 
 
 def list_left_out(left_out: Counter[str]) -> str:
-    """List the reasons why answers were left out, each after its count. Returns "" if none was."""
+    """List the reasons why answers were left out, each after its count. Returns "" if no answer was."""
     return ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
 
 

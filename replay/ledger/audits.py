@@ -1,9 +1,9 @@
 """Audit windows that are over: keep recordings, lease audits, take their outcomes, and give up late audits.
 
-An audit repeats recorded plays, and plays random actions on instances that were won. An environment is quarantined
-before its designer is paid if its answers depend on more than seed and actions, or if random actions win it too. An
-audit also plays the actions of `solution()` on instances that nobody won. Losses that the solution cannot avoid count
-as void.
+An audit repeats recorded plays, and plays random actions on instances that were won. If the program's answers depend on
+more than seed and actions, or if random actions win too, the environment is quarantined and its designer earns nothing.
+An audit also plays the actions of `solution()` on instances that nobody won. Losses that the solution cannot avoid
+count as void.
 """
 
 import math
@@ -19,13 +19,14 @@ from spade.protocol import Audited, AuditJob, RecordedPlay, Recording, UnaidedIn
 from spade.returns import is_won
 
 LEASES = 3
-"""After this number of leases without an outcome an audit is left out."""
+"""An audit that gave no outcome under this many leases is given up."""
 FINDING_CHARACTERS = 500
 HONEST_DEVIATIONS = 2.33
-"""Standard deviations over the mean. If random actions win half of their plays of an honest environment, the number of
-won plays exceeds this bound in one of a hundred audits."""
+"""The wins of random plays are a finding from this many standard deviations over half of the plays. In an honest
+environment that random actions win half of the time, one of a hundred audits has such a finding."""
 LEAST_INSTANCES = 8
-"""Least number of instances with several plays. With fewer, equal outcomes within each instance prove nothing."""
+"""`count_lucky` needs this many instances with several plays. With fewer, equal outcomes on each instance prove
+nothing."""
 
 
 Outcome = Literal["passed", "failed", "left out", "late"]
@@ -35,7 +36,7 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
     """Keep the recording of a finished play as long as an audit would repeat the play.
 
     An audit repeats the first `audit.replays` plays of each arm, in an order drawn from the run's secret, so nobody can
-    predict them. No other recording is kept, and no recording so large that the audit's job might exceed a message.
+    predict them. Other recordings are not kept, nor recordings so large that the audit's job might exceed a message.
     """
     if not state.config.audit.replays or _count_bytes(recording) > _compute_largest(state):
         return
@@ -81,7 +82,8 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
         indices = {compute_instance_number(environment, play) for play in plays}
         return tuple(sorted(indices, key=lambda index: state.seed(purpose, environment.id, index))[:most])
 
-    # `lost` concerns the anchor, which is 0 without a won play. `unaided` concerns the regret, which needs a hint.
+    # `lost` corrects the difficulty anchor, which is 0 anyway if no play was won.
+    # `unaided` checks the regret, which exists only with a hint.
     lost = _list_unwon(environment, finished, _get_win_return(state)) if won else []
     unaided = _list_unaided(environment, finished, _get_win_return(state)) if state.sources[environment.id].hint else []
     environment.audit = Audit(
@@ -138,7 +140,7 @@ def count_lucky(environment: Environment, plays: Sequence[PlayRecord], win_retur
 
 
 def take_up(state: RunState, environment: Environment) -> None:
-    """Keep an open audit in memory."""
+    """Add an open audit to the run's audits."""
     audit = environment.audit
     assert audit is not None
     state.audits[environment.id] = audit
@@ -198,7 +200,7 @@ def _find_best(state: RunState, environment: Environment, index: int) -> float:
 
 
 def finish(state: RunState, audited: Audited) -> Environment | None:
-    """Take the outcome of an audit. Returns the environment to close, or None if the audit is over already."""
+    """Record the outcome of an audit. Returns the environment to close, or None if the audit is over already."""
     audit = state.audits.get(audited.environment)
     if audit is None or not 1 <= audited.lease <= audit.lease:
         return None
@@ -225,7 +227,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # The program itself may have delayed an audit that has begun. So the audit is left out and pays nothing.
+            # An audit that has begun may be late because the program delayed it. Its designer is then not paid.
             outcome: Outcome = "left out" if audit.lease else "late"
             given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:
@@ -240,7 +242,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
 def _compute_deadline(state: RunState, environment: Environment) -> float:
     """Return the time at which an audit is given up: the deadline of its designer group.
 
-    A program of a pool has no designer group. Its deadline is `design.round_deadline_s` after its opening.
+    A program of a pool has no designer group. Its deadline is `design.round_deadline_s` after its environment opened.
     """
     if environment.program:
         return environment.opened_at + state.config.design.round_deadline_s

@@ -12,7 +12,7 @@ from spade.returns import has_different_returns
 
 
 class RefusalError(Exception):
-    """A request that can never be served. The text goes back to its sender."""
+    """A request can never be served. The error's text is sent back to the sender of the request."""
 
 
 def enqueue(
@@ -23,7 +23,7 @@ def enqueue(
     now: float,
     before: float | None = None,
 ) -> None:
-    """Append a trainable group to the queue."""
+    """Append a trainable group to the queue. `before`: see `GroupRecord`."""
     counters = state.counters
     group = GroupRecord(counters.queued, id, role, members, now, before)
     counters.queued += 1
@@ -138,7 +138,10 @@ def publish(state: RunState, request: Publish) -> Weights:
 
 
 def retire_batches(state: RunState, step: int) -> None:
-    """Retire the batches up to `step`. Raises RefusalError for a step that was never taken."""
+    """Drop the batches up to `step` from memory, because a checkpoint of `step` is on disk.
+
+    Raises RefusalError for a step that was never taken.
+    """
     counters = state.counters
     if step > counters.taken_step:
         raise RefusalError(f"step {step} cannot retire: the last one taken is {counters.taken_step}")

@@ -30,7 +30,7 @@ def open_jobs(state: RunState, count: int, now: float) -> None:
 
 
 def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
-    """Open the next job. A round's jobs go skill by skill, so that a designer group's members are of similar age.
+    """Open the next job. A round opens its jobs skill by skill, so that the designs of a group are of similar age.
 
     `entry` is the program of the pool that the job asks for. If it names a skill, the job has this skill.
     """
@@ -62,7 +62,7 @@ def _choose_level(state: RunState, entry: Entry, job: str) -> int:
 
 
 def _count_current_round(state: RunState) -> tuple[int, int]:
-    """Return how many jobs and skills the next job's round has. A new round begins when the last one is full.
+    """Return the number of jobs and of skills in the next job's round. A new round begins when the last one is full.
 
     If a resume changes the settings, the present round keeps both numbers, because its designer groups depend on them.
     """
@@ -119,7 +119,7 @@ def _make_design_job(state: RunState, job: Job) -> DesignJob:
 def _make_pool_job(state: RunState, job: Job) -> DesignJob:
     """Return the job of a pool program, with the same seed for each admission of the program.
 
-    A library's program has the seed of its first play instead, so that admission opens the instance of that play.
+    The job of a library's program has the seed of the first play instead, so that admission opens the same instance.
     """
     assert state.pool is not None
     digest = state.pool[job.program].program
@@ -137,7 +137,7 @@ def release(state: RunState, job: Job) -> None:
 
 
 def reject(state: RunState, request: RejectCandidate, now: float) -> None:
-    """Store a rejected candidate. The last candidate of the present lease fails the job.
+    """Store a rejected candidate. If it is the last candidate of the present lease, the job fails.
 
     Idempotent by (job, lease, attempt).
     """
@@ -234,9 +234,10 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
 
 
 def close_member(state: RunState, round_: int, skill: str, member: Member | None, now: float) -> None:
-    """Close a job. Its member joins the designer group, or is wasted if the group has formed already.
+    """Close a job of a designer group. Its trajectory joins the group, or is wasted if the group is already queued.
 
-    `member` is None if there is nothing to train. A group that is not to be trained takes no member.
+    `member` is the trajectory with its reward, or None if there is nothing to train. If `design.train` is off, it is
+    ignored.
     """
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
@@ -267,7 +268,7 @@ def form(state: RunState, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
-    """Open jobs again if their lease is lost, and form the groups that should wait no longer.
+    """Open jobs again if their lease is lost. Make groups trainable that are past their deadline or would age too much.
 
     `live` names the connected holders. It is None if they are unknown.
     """
@@ -283,7 +284,8 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
 def _is_aging(state: RunState, group: DesignGroup) -> bool:
     """Return True if the oldest member would be over the lag bound in any batch after the next one.
 
-    The group is then formed with its present members. Waiting for the slowest window would waste them all.
+    The group then becomes trainable with its present members. They might all be wasted if it waited for the slowest
+    window.
     """
     if not group.members:
         return False

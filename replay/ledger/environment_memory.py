@@ -20,7 +20,7 @@ TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
 NOVELTY_WINDOW = 32  # a program is compared with this many of the newest programs in the memory
-NEWEST_BYTES = 1 << 19  # bounds of the comparison: bytes of all these programs, and characters of the new program
+NEWEST_BYTES = 1 << 19  # limits of a comparison: bytes of all earlier programs, and characters of the new program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -37,7 +37,7 @@ class EarlierProgram(NamedTuple):
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments. The oldest leave first. Seeds (`design.seeds`) never leave."""
+    """The run's memory: the newest `capacity` environments, and all seeds (`design.seeds`)."""
 
     def __init__(self, capacity: int, remembered: Iterable[MemoryEntry] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
@@ -53,12 +53,12 @@ class EnvironmentMemory:
         return iter(self._records)
 
     def add(self, record: MemoryEntry) -> list[MemoryEntry]:
-        """Add an environment. Returns the environments that left."""
+        """Add an environment. Returns the environments that had to leave the memory."""
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
     def begin_with(self, seeds: Sequence[PoolProgram]) -> None:
-        """Take the seeds of the run."""
+        """Set the seeds of the run."""
         self._seeds = seeds
 
     @property
@@ -93,9 +93,10 @@ class EnvironmentMemory:
     ) -> tuple[MemorySeed, ...]:
         """Draw up to `count` environments of the skill to vary. `draw` is the random seed.
 
-        Draws from the ten of highest regret, out of those with a win rate in [0.15, 0.85] and a regret over 0. Without
-        `by_regret`, the reward takes the place of the regret. Without `hinted` plays, the result names no regret. If
-        the run has seeds, draws from the seeds with probability SEED_SHARE, or if no environment qualifies.
+        An environment qualifies if its win rate is in [0.15, 0.85] and its regret over 0. Draws from the ten of highest
+        regret. Without `by_regret`, the reward takes the place of the regret. Without `hinted` plays, the result names
+        no regret. If the run has seeds, draws from the seeds instead, with probability `seed_share` or if no
+        environment qualifies.
         """
         low, high = SEED_WIN_RATES
 
@@ -112,7 +113,7 @@ class EnvironmentMemory:
         return tuple(_make_seed(record, "") for record in chosen)
 
     def avoid(self, skill: str, high_regret: float, draw: int, hinted: bool = True) -> MemorySeed | None:
-        """Draw one environment of the skill as a warning, with its reason: a win rate over 0.9 or under 0.1.
+        """Draw one environment of the skill that designers should avoid: its win rate is over 0.9 or under 0.1.
 
         Environments with a regret of at least `high_regret` are left out: designers are paid for environments that are
         won only with the hint. Returns None if no environment is left.
@@ -168,9 +169,10 @@ def make_shingles(source: str) -> Shingles:
 
 
 def find_most_similar(own: Shingles, earlier: Mapping[str, Shingles]) -> tuple[float, str] | None:
-    """Return the greatest similarity of a program to an earlier one, in [0, 1], and the earlier one's id, or None.
+    """Find the earlier program that is most similar to a program. Returns the similarity, in [0, 1], and its id.
 
-    Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).
+    Returns None without earlier programs, and the first of equally similar ones. The similarity is Jaccard's: shingles
+    in both / shingles in either (Broder 1997).
     """
     nearest: tuple[float, str] | None = None
     for environment, other in earlier.items():

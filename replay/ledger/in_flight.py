@@ -15,26 +15,26 @@ Work = TypeVar("Work", Job, PlayRecord, Audit)
 
 
 class Leases(Generic[Work]):
-    """One kind of work: open work in the order of leasing, and leased work by holder and request.
+    """Tracks one kind of work: open work in the order of leasing, and leased work by holder and request.
 
-    `order` returns the place of open work in the order of leasing. It is unique.
+    `order` returns the sort key of open work: the least key is leased first. Each key must be unique.
     """
 
     def __init__(self, order: Callable[[Work], tuple[float | str, ...]]) -> None:
         self._order: Callable[[Work], tuple[float | str, ...]] = order
-        # Entries of work that was leased or closed meanwhile are skipped.
+        # A heap. `next` skips entries of work that was leased or closed meanwhile.
         self._open: list[tuple[tuple[float | str, ...], Work]] = []
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
 
     def add(self, work: Work) -> None:
-        """Count work in its present state."""
+        """Add work that is open or leased. Ignores work in any other state."""
         if work.state == "leased":
             self._held.setdefault((work.holder, work.request), {})[work.id] = work
         elif work.state == "open":
             heappush(self._open, (self._order(work), work))
 
     def drop(self, work: Work) -> None:
-        """Remove work from the counts before its record changes."""
+        """Remove work before its state or holder changes."""
         if work.state == "leased":
             held = self._held[work.holder, work.request]
             del held[work.id]
@@ -65,7 +65,7 @@ class Leases(Generic[Work]):
     def held(self, holder: str, request: int) -> list[Work]:
         """Return the work that was leased for one request of a holder, sorted by id.
 
-        A request of number 0 is never sent again, so it holds nothing.
+        Returns nothing for request number 0, because such a request is never sent again.
         """
         held = self._held.get((holder, request), {}) if request else {}
         return [held[id] for id in sorted(held)]
@@ -117,15 +117,16 @@ class Window:
 class Flight(Leases[PlayRecord]):
     """The plays of the active environments, with an index for each kind of look-up.
 
-    Only plays of chunks that have begun are leased. The oldest chunk comes first. Within it, both arms are mixed at
-    random.
+    Only plays of chunks that have begun are leased, the oldest chunk first. Within a chunk, the plays of both arms are
+    leased in random order.
 
     windows    the window of each environment
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
-    sequences  number of unhinted plays in the chunks in flight (begun, not scored), by the learner step of the oldest
-               weights of their chunk. The weights of a leased play are the newest at its lease. The weights of a
-               finished play are the oldest that sampled a token. None if no play of the chunk is leased or finished.
+    sequences  number of unhinted plays in the chunks in flight (begun, not scored), by learner step. All plays of a
+               chunk count under the earliest step of its leased and finished plays, or under None without such plays.
+               A leased play has the step of the newest weights at its lease. A finished play has the step of the oldest
+               weights that sampled one of its tokens.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:
@@ -137,7 +138,8 @@ class Flight(Leases[PlayRecord]):
         self.unscored = 0
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], ChunkCounts] = {}
-        self._fresh: list[tuple[float, str, int]] = []  # ordered by their beginning; closed chunks are skipped
+        # A heap of the chunks that have not begun, by opening time. `next_chunk` skips chunks of closed environments.
+        self._fresh: list[tuple[float, str, int]] = []
 
     # ------------------------------------------------------------ chunks
 
@@ -220,14 +222,11 @@ class Flight(Leases[PlayRecord]):
         return tally
 
     def _weigh(self, tally: ChunkCounts, step: int, one: int) -> None:
-        """Add or remove an unhinted play's learner step.
-
-        Only a step that appears or vanishes can change the earliest step.
-        """
+        """Add the learner step of an unhinted play to its chunk (`one` = 1), or remove it (`one` = -1)."""
         count = tally.steps.get(step, 0) + one
         if count and step in tally.steps:
             tally.steps[step] = count
-            return
+            return  # the chunk's earliest step changes only if a step appears or vanishes
         self._fly(tally, -1)
         _shift(tally.steps, step, one)
         self._fly(tally, 1)

@@ -52,9 +52,9 @@ class Ledger:
     def apply(self, request: AnyRequest, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
         """Apply a request to the state. Returns None if the request has to wait, because no lease or batch is ready.
 
-        `holder` names the sender, to which its leases are tied. `number` is the sender's number of the request. A
-        request that is sent again, because its answer was lost, gets the same leases again. Number 0 means that the
-        request is never sent again. Raises RefusalError if the request can never be served.
+        `holder` names the sender, who will hold the leases. `number` is the sender's number of the request. If an
+        answer was lost and its request is sent again with the same number, it gets the same leases. Number 0 means that
+        the request is never sent again. Raises RefusalError if the request can never be served.
         """
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
@@ -66,7 +66,7 @@ class Ledger:
                 return None
             case TakeBatch(step=step) if step > state.counters.taken_step and is_spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > find_last_step(state):  # a batch that was recorded under another limit
+            case TakeBatch(step=step) if step > find_last_step(state):  # its batch was recorded under a higher limit
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
@@ -156,13 +156,13 @@ class Ledger:
         return compute_allowance(self.load(), self.state.config)
 
     def load(self) -> PacingFigures:
-        """Return the input of pacing."""
+        """Return the figures from which pacing computes the allowance."""
         state = self.state
         newest, trained = state.published_step, state.counters.taken_step + 1
         sequences, oldest = 0, 0
         for known, count in state.flight.sequences.items():
             lag = state.lag(trained, newest if known is None else known)
-            # Chunks over the lag bound are lost already, so they do not count.
+            # A chunk over the lag bound will not be trained, so it does not count.
             if lag <= state.config.learner.agent_lag:
                 sequences += count
                 oldest = max(oldest, lag)
@@ -175,8 +175,9 @@ class Ledger:
         )
 
     def _is_starving(self) -> bool:
-        """Return True if no work in flight can bring newer weights: no batch in sight, no play, no audit, no design
-        job.
+        """Return True if nothing in flight can lead to newer weights.
+
+        No batch is being trained or can be taken, no chunk waits for plays, and no audit or design job is open.
         """
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
@@ -184,7 +185,7 @@ class Ledger:
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
-        """Take the plays that make sense. Raises RefusalError about the other plays."""
+        """Accept the plays that make sense. Raises RefusalError about the other plays."""
         wrong = []
         for play, why in zip(plays, nonsense.check_plays(plays, self.state.config.play), strict=True):
             record = self.state.plays.get(play.id)
@@ -200,7 +201,7 @@ class Ledger:
                 self.state.counters.late_plays += 1
                 self.state.touch("meta", "counters", self.state.counters)
         if wrong:
-            taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
+            taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are kept" if len(plays) > 1 else ""
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
     def _try_quarantine(
@@ -232,10 +233,10 @@ class Ledger:
             return "this run plays a pool: start curators, with the design.source and the pool.source of the run"
         if not own:
             return "this run has designers, and no pool: start designers, with design.source = 'model'"
-        return f"the pool here is {digest[:12]}, the run's is {own[:12]}; use the folder `pool` of the run's directory"
+        return f"your pool is {digest[:12]}, the run's is {own[:12]}; use the folder `pool` of the run's directory"
 
     def _explain_other_program(self, request: SubmitEnvironment) -> str:
-        """Explain that a program is not the one its open job asks for; "" if it is."""
+        """Explain that a program is not the one that its job asks for; "" if it is."""
         job, pool = self.state.jobs.get(request.job), self.state.pool
         if job is None or pool is None or is_entry(request.source, pool[job.program], job.level):
             return ""

@@ -1,4 +1,4 @@
-"""Checks of messages from broken or hostile senders. Each returns the error, or "" if a message makes sense. Pure.
+"""Checks of messages, which may come from broken or hostile senders. Each returns an error, or "" if all is well. Pure.
 
 An impossible figure would crash the service when it is added up. A trajectory that no model can have sampled would
 crash the learner, and crash it again at every resume.
@@ -18,10 +18,10 @@ MOST_STEPS, LONGEST_S = 2**32, 1e9  # bounds of the numbers in an audit's report
 
 
 def check_plays(plays: Sequence[EndedPlay], settings: Play) -> list[str]:
-    """Check the ends of episodes. Returns one text for each.
+    """Check submitted plays. Returns one text for each play: its error, or "".
 
-    Looks at the numbers of all trajectories together, because numpy takes as long for one as for a hundred. If a number
-    is wrong, looks at each trajectory.
+    Checks the numbers of all trajectories at once, because numpy takes as long for one as for a hundred. Only if a
+    number is wrong, checks each trajectory by itself.
     """
     trajectories = [play.trajectory for play in plays if play.trajectory is not None and play.trajectory.sampled]
     ids = b"".join([each.ids for each in trajectories])
@@ -30,13 +30,13 @@ def check_plays(plays: Sequence[EndedPlay], settings: Play) -> list[str]:
 
 
 def _check_play(play: EndedPlay, settings: Play, sound: bool) -> str:
-    """Check the end of an episode. `sound`: the numbers of its trajectory are known to make sense."""
+    """Check a submitted play. If `sound`, the numbers of its trajectory were checked before."""
     if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
         return "return, rewards and seconds must be finite"
     if not -1 <= play.episode_return <= 1:
         return f"the return {play.episode_return} is outside [-1, 1]"
     if play.refused > play.calls or not play.free <= play.done <= play.instructions:
-        return "it has more refused calls than calls, more instructions done than given, or more free than done"
+        return "it has more refused calls than calls, more instructions done than given, or free ones that are not done"
     if (play.trajectory is None) != (play.outcome == "fault"):
         return "a play needs a trajectory, unless its outcome is a fault: then it must have none"
     if play.trajectory is None:
@@ -45,14 +45,14 @@ def _check_play(play: EndedPlay, settings: Play, sound: bool) -> str:
 
 
 def check_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, config: Config) -> str:
-    """Check a candidate for a job. `job` is None if the job is closed."""
+    """Check an attempt at a job. `job` is None if the job is closed."""
     attempts, variants = config.design.attempts, DOMAINS[config.run.domain].variants
     if job is not None and not 1 <= design.lease <= job.lease:
         return f"its lease {design.lease} was never given"
     if not 1 <= design.attempt <= attempts:
-        return f"attempt {design.attempt} is not one of {attempts}"
+        return f"attempt {design.attempt} is not one of 1 to {attempts}"
     if design.variant not in ("", *variants):
-        return f"variant {design.variant!r} is none of the variants of run.domain = {config.run.domain!r}"
+        return f"variant {design.variant!r} is not a variant of run.domain = {config.run.domain!r}"
     if job is not None and (design.trajectory is None) != bool(job.program):
         return "a design must have a trajectory, and a program of a pool must have none"
     if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:

@@ -8,15 +8,15 @@ start only while all outstanding sequences are under n * B for the oldest chunk 
 being wasted, and no chunk is left behind, however slow it is. (Designer groups that become trainable meanwhile, at most
 one round's, are not foreseen. Trajectories that they push over the bound are counted as wasted.)
 
-Under that bound, at most one batch and one chunk for each slot are outstanding. More would only wait and age.
+Besides, at most one batch and one chunk for each slot are outstanding. More would only wait and age.
 
-Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight
-and the learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
+Pacing cannot deadlock. A chunk that has begun counts with all its plays, and they may always be leased. If nothing is
+in flight and the learner is idle, n is at least 1 and less than a batch waits. So a chunk may start.
 
 The end of a run. A limit of learner steps ends the run in two phases. Once the last batch is taken, no more work is
-given out. Once that step is published and in a checkpoint, the run is over. Any other limit does both at once. The
-limits of the config count from the run's beginning, the limits of a command from the command's start. The first limit
-that is reached ends the run.
+given out. Once that step is published and in a checkpoint, the run is over. When any other limit is reached, no more
+work is given out and the run is over. The limits of the config count from the run's beginning, the limits of a command
+from the command's start. The first limit that is reached ends the run.
 """
 
 import math
@@ -27,7 +27,7 @@ import msgspec
 from replay.ledger.state import CommandLimits, RunState
 from spade.config import Config, Limits
 
-MARGIN = 8  # versions
+MARGIN = 8  # published versions that the lag bound of designers has in addition
 
 
 class PacingFigures(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class PacingFigures(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if min(self.newest or 0, self.outstanding, self.oldest, self.active, self.designing) < 0:
-            raise ValueError(f"pacing was asked about an impossible load: {self}")
+            raise ValueError(f"figures of pacing must not be negative: {self}")
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -61,13 +61,13 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
-    """Return the longest policy lag that is trained on, in published versions. The bound for designers follows from the
-    window.
+    """Return the greatest policy lag of a trajectory that may be trained, in published versions.
 
-    A design waits for its window, which has k chunks in each of N environments: k * N * G plays. These take one version
-    for every batch_sequences * publish_every plays, and at least one version a chunk, since the next chunk waits for
-    newer weights. The bound is twice as many versions and 8 more. So the slowest window of a designer group, and the
-    queue, may take as long again.
+    Agents have `learner.agent_lag`. The bound of designers is computed from the length of a window. A design waits
+    until the window of its environment closes. Meanwhile each of N environments plays k chunks: k * N * G plays in all.
+    One version is published for every batch_sequences * publish_every plays, and at least one for each chunk, because
+    the next chunk waits for newer weights. The bound is twice that number of versions, and 8 more. This leaves as much
+    time again for the slowest window of a designer group and for the queue.
     """
     if role == "agent":
         return config.learner.agent_lag
@@ -87,7 +87,7 @@ def compute_allowance(load: PacingFigures, config: Config) -> Allowance:
 
 
 def count_rollouts(state: RunState) -> float:
-    """Return the finished unhinted plays in rollouts. A rollout is a chunk of each of `design.active_environments`."""
+    """Return the finished unhinted plays, counted in rollouts: one chunk of each of `design.active_environments`."""
     return state.counters.unhinted / _count_plays_a_rollout(state)
 
 
@@ -96,7 +96,7 @@ def _count_plays_a_rollout(state: RunState) -> int:
 
 
 def begin_command(state: RunState, command: str, limits: Limits, now: float) -> None:
-    """Replace the limits of the last command by the limits of this one, counted from now.
+    """Replace the limits of the last command by the limits of this command, counted from now.
 
     Changes nothing if the service was only started again within the same command. `now` is the run clock.
     """
@@ -112,7 +112,7 @@ def begin_command(state: RunState, command: str, limits: Limits, now: float) -> 
 
 
 def note_first_step(state: RunState, step: int) -> None:
-    """Begin to count the command's steps at `step`, when its learner asks for its first batch."""
+    """Note the first step that the learner asks for under this command. The command's steps count from it."""
     command = state.command
     if command is not None and command.begun_step is None and 1 <= step <= state.counters.taken_step + 1:
         command.begun_step = step - 1

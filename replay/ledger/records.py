@@ -1,4 +1,4 @@
-"""The store's records, one struct a table. They are mutable: the ledger changes a record and marks it to be written.
+"""The store's records, one struct for each table. They are mutable: the ledger changes one and marks it to be written.
 
 Times are seconds of the run clock, which counts while the replay service is up. Deadlines do not pass while it is down.
 A new field goes to the end and has a default. Any other change raises the store's format.
@@ -42,13 +42,13 @@ class Job(Record):
     deadline: float = 0.0  # the end of the lease
     seeds: tuple[str, ...] = ()  # environments of the memory that the newest lease may show as examples to vary
     attempts: tuple[tuple[int, int], ...] = ()  # the rejected attempts, as (lease, attempt)
-    request: int = 0  # the number of the holder's request for this lease
+    request: int = 0  # the holder's number of the request that got this lease
     earlier: tuple[tuple[str, ...], ...] = ()  # `seeds` of the earlier leases, in order
     program: str = ""  # the pool program to use; "" if a designer writes the program
     level: int = 0  # the level at which to use the pool program
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the environments of `shown` that lease number `lease` had to vary. Empty without such a lease."""
+        """Return the environments of `shown` that lease number `lease` offered to vary. Empty without such a lease."""
         offered = (*self.earlier, self.seeds)
         ago = self.lease - lease
         return tuple(seed for seed in offered[-1 - ago] if seed in shown) if 0 <= ago < len(offered) else ()
@@ -77,8 +77,8 @@ class Source(Record):
     source: str
     hint: str  # "" if there is no hint
     first_observation: str
-    reads: Form = "inside"  # as in Verdict
-    single_turn: bool = False  # as in Verdict
+    reads: Form = "inside"  # form of the actions that plays send to the program
+    single_turn: bool = False  # True if each play of admission was over after its first action
 
 
 class Chunk(Record):
@@ -86,7 +86,7 @@ class Chunk(Record):
 
     index: int  # its place in the window, from 0
     opened_at: float
-    version: int  # the newest policy version when the chunk opened; replaced by the newest when it began
+    version: int  # the newest policy version when the chunk began; before that, when it opened
     begun: bool = False  # True once its first play was leased
     scored_at: float | None = None  # None until its unhinted plays have ended
 
@@ -94,7 +94,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    reward: float | None  # the designer's reward; None while a measurement or the audit is missing
+    reward: float | None  # the designer's reward; None if its figure was not measured, or if the audit was left out
     regret: float | None
     regret_error: float | None  # standard error of the regret
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # win rate of the unhinted plays
@@ -116,7 +116,7 @@ class Score(Record):
 class Audit(Record):
     """The audit of an environment after its last play and before its window closes."""
 
-    id: str  # of the environment
+    id: str  # id of the environment
     began_at: float
     replays: tuple[str, ...]  # recorded plays to run again
     indices: tuple[int, ...]  # instances on which the audit plays random actions
@@ -124,15 +124,15 @@ class Audit(Record):
     lease: int = 0  # how often the audit was leased
     holder: str = ""
     deadline: float = 0.0
-    request: int = 0  # the number of the holder's request for this lease
-    finding: str = ""  # why it failed or was left out; if it passed, the plays that its solution lost
+    request: int = 0  # the holder's number of the request that got this lease
+    finding: str = ""  # why the audit failed or was left out; if it passed, how many plays the solution lost
     steps: int = 0  # environment steps that the audit made
     seconds: float = 0.0  # seconds that the audit took
     lost: tuple[int, ...] = ()  # instances on which the audit plays the actions of `solution()`
-    tried: int = 0  # plays of the `lost` instances that were completed
-    solved: int = 0  # plays of the `lost` instances that the solution won
-    # Instances that no unhinted play won; the audit tries the words of their hinted plays
+    tried: int = 0  # number of `lost` instances on which the solution was played
+    solved: int = 0  # number of `lost` instances that the solution won
     unaided: tuple[int, ...] = ()
+    """Instances that no unhinted play won. The audit checks if words of the hint alone win them."""
 
 
 class Environment(Record):
@@ -177,17 +177,16 @@ class PlayRecord(Record):
     lease: int = 0  # number of leases of the play so far
     holder: str = ""  # the process that leased it; at the end the process that played it
     deadline: float = 0.0  # the end of the lease
-    version: int = (
-        0  # policy version: the newest at the lease; once the play has ended, the oldest that sampled a token
-    )
+    version: int = 0
+    """Policy version: the newest at the lease. Once the play has ended, the oldest that sampled a token."""
     terminated: bool = False  # True if the program ended the episode
     episode_return: float = 0.0
     turns: int = 0
     sampled: int = 0  # tokens that the policy sampled
     seconds: float = 0.0  # seconds that the play took
     fault: str = ""  # why the play is void
-    request: int = 0  # the number of the holder's request for this lease
-    suspected: int = 0  # leases under which a service crashed or failed while it served this play
+    request: int = 0  # the holder's number of the request that got this lease
+    suspected: int = 0  # number of leases under which a service crashed or failed while it served this play
     tools: ToolUse | None = None  # None if the program has no tools
 
 
@@ -196,7 +195,7 @@ class Member(Record):
 
     trajectory: str  # its key in the store
     reward: float
-    version: int  # the oldest policy that sampled one of its tokens
+    version: int  # the oldest policy version that sampled one of its tokens
 
 
 class DesignGroup(Record):
@@ -223,11 +222,11 @@ class GroupRecord(Record):
     role: Literal["agent", "designer"]
     members: tuple[Member, ...]
     ready_at: float
-    before: float | None = None  # as in DesignGroup
+    before: float | None = None  # for designers, the skill's running mean reward before this group
 
     @property
     def baseline(self) -> float | None:
-        """Return the value with which a designer is compared if it is alone in its group, else None."""
+        """Return the reward with which a design is compared if it is alone in its group. Otherwise return None."""
         return self.before if self.role == "designer" and len(self.members) == 1 else None
 
 
@@ -243,7 +242,7 @@ class BatchRecord(Record):
 class MemoryEntry(Record):
     """An environment in the memory."""
 
-    number: int  # rises with each environment, so the oldest has the lowest
+    number: int  # counts the environments ever remembered, so the oldest entry has the least number
     environment: str
     skill: str
     source: str
@@ -304,7 +303,7 @@ class RunCounters(Record):
     environments: int = 0  # number of environments admitted since the start
     queued: int = 0  # groups ever queued
     remembered: int = 0  # number of environments remembered since the start
-    taken_step: int = 0  # the last step that was given its batch
+    taken_step: int = 0  # the last step with a batch that the learner took
     retired_step: int = 0  # the last step in a checkpoint
     plays: int = 0  # finished plays of both arms
     voids: int = 0  # void plays of both arms
@@ -322,7 +321,7 @@ class RunCounters(Record):
     newest_skill: str = ""  # the skill of this environment
     designer_reward: dict[str, RunningMean] = {}  # by skill
     newest: Publication | None = None  # the newest publication
-    recent: list[Weights] = []  # publications since the last checkpoint
+    recent: list[Weights] = []  # publications of the last checkpoint's step and of later steps
     dropped_step: int = 0  # retention deleted the trajectories of the steps up to this one
     quarantined: int = 0  # trajectories in quarantine
     newest_quarantined: str = ""  # the id, holder and fault of the newest trajectory in quarantine

@@ -43,8 +43,8 @@ from spade.seeds import INSTANCE_MASK, derive
 class CommandLimits(Record):
     """The limits of the `spade up` that last started the run, and the point from which they count.
 
-    The limits bound only that command: the next command replaces them. If the replay service is restarted within the
-    command, it goes on counting from the same point.
+    The next command replaces them. If the replay service restarts within the same command, it goes on counting from
+    the same point.
     """
 
     command: str
@@ -79,7 +79,7 @@ class RunState:
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, GroupRecord] = {}
         self.batches: dict[int, BatchRecord] = {}
-        self.published: dict[int, str] = {}  # version: digest
+        self.published: dict[int, str] = {}  # digest by version
         self.steps: dict[int, int] = {}  # learner step by version
         self.flight = Flight(self.steps, self._draw_place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # recordings of each active environment, by play
@@ -113,7 +113,7 @@ class RunState:
     # ------------------------------------------------------------ jobs and plays
 
     def take_pool(self, pool: PoolList, draws: Draws | None, windows: Iterable[LevelWindow] = ()) -> None:
-        """Play the programs of a pool. Drawing continues from these draws and windows of levels."""
+        """Make the run play the programs of a pool. Drawing continues from these draws and windows of levels."""
         self.pool = Drawing(pool, lambda number, index: self.seed("pool", number, index), draws)
         if self.config.pool.difficulty == "window":
             self.levels = Levels(self.config.pool, pool, self._keep_window, windows)
@@ -159,7 +159,7 @@ class RunState:
         del self.programs[environment.id]
 
     def program(self, digest: str) -> str | None:
-        """Return the program with a digest, or None if no active environment has it. Several may have it."""
+        """Return the program with a digest, or None if no active environment has it."""
         having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
         return next(having, None)
 
@@ -183,10 +183,10 @@ class RunState:
         return self.version + max((step - 1) // every - self.published_step // every, 0)
 
     def lag(self, trained: int, step: int) -> int:
-        """Return the policy lag of tokens that weights of learner step `step` sampled and step `trained` trains on.
+        """Return the policy lag at learner step `trained` of tokens that the weights of learner step `step` sampled.
 
-        The lag is the number of publications between both steps, counted by steps, not by versions. A learner that
-        resumes with other results gives the same steps new versions.
+        The lag is the number of publications between both steps. It is computed from the steps, because a resumed
+        learner may publish the same step again under a new version.
         """
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every

@@ -31,7 +31,10 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None means not measured."""
+    """The figures of a slot when its window closed or its job failed. None means not measured.
+
+    A failed job has reward 0 and is not learnable.
+    """
 
     reward: float | None
     learnable: bool
@@ -61,7 +64,7 @@ class Statistics(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, design: Design) -> "Statistics":
-        """Make empty statistics for a run. The list of slots holds as many as the run has open at once."""
+        """Make empty statistics that keep the last `design.active_environments` slots."""
         return cls(PLAYS, design.active_environments)
 
     def add_play(self, figures: PlayFigures) -> None:
@@ -120,12 +123,12 @@ class Statistics(msgspec.Struct, array_like=True):
         return _compute_mean([slot.levels for slot in self.slots if slot.levels is not None])
 
     def response_tokens(self, hinted: bool) -> float | None:
-        """Return the sampled tokens a turn, of one arm."""
+        """Return the mean number of sampled tokens per turn in one arm."""
         plays = [play for play in self.plays if play.hinted == hinted and play.turns]
         return sum(play.sampled for play in plays) / sum(play.turns for play in plays) if plays else None
 
     def turns(self, hinted: bool) -> float | None:
-        """Return the mean turns of an episode, of one arm."""
+        """Return the mean number of turns per play in one arm."""
         return _compute_mean([play.turns for play in self.plays if play.hinted == hinted])
 
     def recent(self) -> Recent:
@@ -189,9 +192,9 @@ class Statistics(msgspec.Struct, array_like=True):
         return _compute_share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
 
     def similarity(self) -> float | None:
-        """Return the mean similarity of the last slots' programs to their nearest program of the memory.
+        """Return the mean similarity of the last slots' programs to the most similar program of the memory.
 
-        The nearest one was determined when the program was written.
+        The memory is the one at the time of admission.
         """
         return _compute_mean([s for slot in self.slots if (s := slot.measures.similarity) is not None])
 
@@ -246,7 +249,7 @@ def _compute_mean(values: list[float] | list[int]) -> float | None:
 
 
 class History(msgspec.Struct, array_like=True):
-    """Figures over the run, the newest last. Regret and win rates have one point a learner step."""
+    """Figures over the run, the newest last. Regret and win rates have one point per learner step."""
 
     regret: list[tuple[float, float]] = []
     """Regret and its standard error."""
@@ -278,11 +281,11 @@ class History(msgspec.Struct, array_like=True):
 
 
 class Meter:
-    """A rate: events a second over the last minute, or since `start` if that is shorter."""
+    """A rate: events per second over the last minute, or since `start` if that is shorter."""
 
     def __init__(self, start: float) -> None:
         self._start = start
-        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # an entry a second
+        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # one entry per second
 
     def add(self, now: float, amount: float) -> None:
         """Count `amount` at `now`. Events of one second share an entry."""
@@ -292,7 +295,7 @@ class Meter:
         self._events[-1] = (second, self._events[-1][1] + amount)
 
     def rate(self, now: float) -> float:
-        """Return the amount a second at `now`."""
+        """Return the amount per second at `now`."""
         while self._events and self._events[0][0] < now - METER_S:
             self._events.popleft()
         return sum(amount for _, amount in self._events) / max(min(float(METER_S), now - self._start), 1.0)

@@ -16,7 +16,7 @@ from spade.returns import has_different_returns, is_won
 
 LEVELS = 256
 VOID_SHARE = 0.25  # largest share of faulty plays in a window; above it the program is quarantined
-SUSPECTED = 2  # crashes of a service during leases of one program, after which the program is blamed
+SUSPECTED = 2  # a play is void after this many leases under which a service crashed while it served the play
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
@@ -40,10 +40,11 @@ def open_chunk(state: RunState, environment: Environment, now: float) -> None:
 
 
 def open_chunks(state: RunState, now: float, starving: bool) -> None:
-    """Open every due chunk. A chunk is due if the last chunk is scored and newer weights were published since it began.
+    """Open the next chunk of every environment for which it is due.
 
-    If no newer weights come, the chunk is due play.chunk_wait_s after the last chunk was scored. If the loop is
-    `starving`, no weights can come without more plays, so the chunk is due immediately.
+    It is due when the last chunk is scored and newer weights were published since that chunk began. If no newer weights
+    come, it is due `play.chunk_wait_s` after the last chunk was scored. If `starving`, no weights can come without more
+    plays, so it is due immediately.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -108,7 +109,7 @@ def release(state: RunState, play: PlayRecord) -> None:
 
 
 def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
-    """Open a leased play again because a service crashed while it served it. The second time the play is void."""
+    """Open a leased play again because a service crashed while it served the play. The second time it becomes void."""
     play.suspected += 1
     if play.suspected < SUSPECTED:
         release(state, play)
@@ -168,7 +169,7 @@ def _note_levels(state: RunState, environment: Environment, rewards: tuple[float
 
 
 def _settle(state: RunState, environment: Environment, now: float) -> None:
-    """Quarantine the window if too many plays are void. Else score its newest chunk and end the window, if due."""
+    """Quarantine the environment if too many plays are void. Else score its newest chunk and end the window, if due."""
     window = state.flight.windows[environment.id]
     if window.voids > VOID_SHARE * window.plays:
         close(state, environment, now, quarantined=True)
@@ -211,14 +212,14 @@ def end(state: RunState, environment: Environment, now: float) -> None:
 
 
 def audited(state: RunState, outcome: Audited, now: float) -> None:
-    """Take the outcome of an audit, and close the window accordingly."""
+    """Record the outcome of an audit and close the window. A finding quarantines the environment."""
     environment = audits.finish(state, outcome)
     if environment is not None:
         close(state, environment, now, quarantined=bool(outcome.finding))
 
 
 def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
-    """Cancel all plays that have not ended. Score their chunk."""
+    """Cancel all plays that have not ended, and score the newest chunk if it is not scored yet."""
     for play in _list_plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)
@@ -237,7 +238,7 @@ def _list_plays(state: RunState, environment: Environment) -> list[PlayRecord]:
 def close(state: RunState, environment: Environment, now: float, quarantined: bool = False) -> None:
     """Close the window with its present plays: score and remember it, pay its designer, free its slot.
 
-    If its audit was left out, the window's value is unknown. It is then neither paid, remembered nor averaged.
+    If its audit was left out, the window is neither paid, remembered nor averaged, because its value is unknown.
     """
     _cancel_rest(state, environment, now)
     plays = _list_plays(state, environment)

@@ -1,6 +1,6 @@
-"""The folders of weights that engines hold, and the folders that the learner may delete. Pure.
+"""Track which folders of weights the engines hold, so that the learner deletes only other folders. Pure.
 
-On one machine, file locks would be enough. But a shared file system may not pass locks on to other machines.
+File locks would be enough on one machine, but a shared file system may not pass locks on to other machines.
 """
 
 from collections.abc import Collection, Iterable
@@ -9,9 +9,9 @@ _RETIRED = 1_024  # number of retired digests that are remembered; no engine ask
 
 
 class EngineWeights:
-    """The engines' reports since the service started, at `start` on the run clock.
+    """The weights that engines hold, by their reports since the service started.
 
-    `silence_s` after the start, every engine has reported.
+    `start` is the start on the run clock. `silence_s` later, every live engine has reported.
     """
 
     def __init__(self, start: float, silence_s: float) -> None:
@@ -31,13 +31,13 @@ class EngineWeights:
         return ""
 
     def published(self, digest: str) -> None:
-        """Record that these weights are the newest. They may have been the newest before."""
+        """Record that these weights are the newest. If they were retired before, they no longer are."""
         self._retired.pop(digest, None)
 
     def retire(self, digests: Iterable[str], engines: Collection[str], now: float) -> tuple[str, ...]:
-        """Retire the weights that no engine holds. From then on no engine can hold them.
+        """Retire those of the weights that no engine holds. From then on `hold` refuses them.
 
-        `engines`: names of the connected engines. Returns the retired digests.
+        `engines`: names of the connected engines. Returns the retired digests: none before every engine has reported.
         """
         self._held = {name: held for name, held in self._held.items() if name in engines}
         if now < self._known_at:

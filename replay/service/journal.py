@@ -1,4 +1,4 @@
-"""The service's files for people and their tools in the run directory: `metrics.jsonl` and `status.json`."""
+"""Write two files in the run directory for people and their tools: `metrics.jsonl` and `status.json`."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Journal:
-    """The files of a run. Rows are appended and flushed one by one, so that a kill can only cut the last row."""
+    """The two files of a run. Rows are appended and flushed one by one, so that a kill can only cut the last row."""
 
     def __init__(self, run: Path) -> None:
         self._metrics = run / "metrics.jsonl"
@@ -47,7 +47,7 @@ class Journal:
         self._write_row({"kind": "diversity", "elapsed_s": elapsed_s, **msgspec.structs.asdict(diversity)})
 
     def status(self, status: Status) -> None:
-        """Write the status that `spade status` shows while the run is down. It is replaced whole or not at all."""
+        """Write the status, which `spade status` shows while the run is down. Replaces the file whole or not at all."""
         with _skip_if_out_of_descriptors(self._status):
             replace(self._status, msgspec.json.encode(status))
 
@@ -62,7 +62,7 @@ class Journal:
 
 @contextmanager
 def _skip_if_out_of_descriptors(path: Path) -> Iterator[None]:
-    """Go on without the file if descriptors run out. Peers can cause this, so it must not crash the service."""
+    """Skip writing the file if descriptors run out. Peers can cause this, so it must not crash the service."""
     try:
         yield
     except OSError as error:

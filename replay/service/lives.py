@@ -1,9 +1,10 @@
 """The lives of named processes. A life is one start of a process. Once the service has seen a life, it refuses all
 older lives of the same name.
 
-A supervisor draws a number when it begins, so that its processes are newer than any earlier supervisor's. An older
-process may still exist: stopped, cut off, or started by a supervisor that was killed. A life that is noted here is
-committed before any request of this life is acknowledged. So a restarted service refuses the older lives too.
+A supervisor draws a number when it begins. The number makes its processes newer than the processes of any earlier
+supervisor. An older process may still exist: it is suspended, was cut off from the network, or its supervisor was
+killed. A new life is committed before any of its requests is acknowledged. So a restarted service also refuses all
+older lives.
 """
 
 from replay.ledger.state import RunState
@@ -11,7 +12,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # most names that are kept; beyond it, the names that have not started for longest are forgotten
+MOST = 4_096  # most names that are kept; the names whose last start is longest ago are forgotten first
 
 
 class Lives:
@@ -22,26 +23,26 @@ class Lives:
         self._known = store.get("meta", "lives", KnownLives) or KnownLives()
 
     def enroll(self) -> int:
-        """Return the number of another supervisor."""
+        """Return a number for a new supervisor."""
         self._known.supervisors += 1
         self._touch()
         return self._known.supervisors
 
     def over(self, hello: Hello) -> str:
-        """Explain why this life is refused; "" if it is the newest of its name."""
+        """Explain why this life is refused. Returns "" if no newer life of its name was seen."""
         newest = self._known.newest.get(hello.name)
         return "" if newest is None or hello.life >= newest else hello.life.over(hello.name, newest)
 
     def note(self, hello: Hello) -> bool:
-        """Record the life of a running process. Returns True if it is newer than any earlier life of its name."""
+        """Record the life of a running process. Returns True if no life of its name was as new before."""
         newest = self._known.newest
         if hello.life <= newest.get(hello.name, LifeNumber()):
             return False
         newest.pop(hello.name, None)
         newest[hello.name] = hello.life
         if len(newest) > MOST:
-            # First forget processes of hosts that joined, so that these hosts cannot make the run's own processes be
-            # forgotten.
+            # Forget processes of hosts that joined first ("@" in the name). So such a host cannot push out the names
+            # of the run's own processes.
             del newest[next((name for name in newest if "@" in name), next(iter(newest)))]
         self._touch()
         return True

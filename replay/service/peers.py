@@ -1,6 +1,6 @@
-"""The service's view of its peers: rates, connected peers, the state of supervisors' children.
+"""The service's view of its peers: the connected peers, the processes that supervisors report, and rates of work.
 
-The view is not stored.
+The view is kept in memory only.
 """
 
 import math
@@ -40,7 +40,7 @@ from spade.waits import add_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # most bytes of a supervisor's report, which is kept, shown and written into status.json
-PARTINGS = 6  # roles that a supervisor drains one after the other, each within supervise.drain_s
+PARTINGS = 6  # a supervisor drains up to this many roles one after the other, each within supervise.drain_s
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
@@ -51,7 +51,7 @@ class Peers:
         self._start = start
         self._silence_s = config.bus.silence_s
         self._server: Server | None = None
-        self._services: tuple[int, tuple[Peer, ...]] = (-1, ())  # valid at this count of the server's changes
+        self._services: tuple[int, tuple[Peer, ...]] = (-1, ())  # `Server.changes`, and the list made at this count
         self._progress = Progress(config.replay.stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
@@ -59,7 +59,7 @@ class Peers:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
-        self._stop_by: float | None = None  # on the run clock: from this time on no supervisor waits for others
+        self._stop_by: float | None = None  # run clock at which the service's own supervisor stops waiting for others
         self._source = config.design.source
         self._drain_s = config.supervise.drain_s
         self._spreading: Weights | None = None
@@ -69,7 +69,7 @@ class Peers:
         self._held = EngineWeights(start, config.bus.silence_s)
 
     def begin(self, server: Server) -> None:
-        """Take the server through which peers reach the service from now on."""
+        """Set the server to which peers connect from now on."""
         self._server = server
 
     # ------------------------------------------------------------ connected peers
@@ -80,7 +80,7 @@ class Peers:
     def services(self) -> tuple[Peer, ...]:
         """Return the services that other peers may call.
 
-        Every heartbeat asks for this list, so it is made anew only when a peer has come or gone.
+        The list is cached until a peer comes or goes, because every heartbeat asks for it.
         """
         if self._server is not None and self._services[0] != self._server.changes:
             services = {
@@ -108,7 +108,7 @@ class Peers:
         }
 
     def replace(self, newer: Hello) -> None:
-        """Disconnect older processes of a peer's name. When they send Hello again, they are refused."""
+        """Disconnect older processes with the same name as `newer`. If they connect again, they are refused."""
         if self._server is None:
             return
         for peer, hello in list(self._server.peers.items()):
@@ -122,7 +122,7 @@ class Peers:
         self._plays.add(now, plays)
 
     def measure(self, request: AnyRequest, now: float) -> None:
-        """Count the tokens of a request that took effect, including wasted tokens."""
+        """Count the tokens of an accepted request, even if they will never be trained."""
         match request:
             case SubmitPlays(plays=plays):
                 handed_in = [play.trajectory for play in plays]
@@ -137,7 +137,7 @@ class Peers:
         self._delivered_sampled_tokens += sampled
 
     def stalls(self, step: int, plays: int, now: float) -> bool:
-        """Return True once when the run stalls."""
+        """Record the run's progress. Returns True once when the run stalls."""
         return self._progress.look(step, plays, now)
 
     def announced(self, weights: Weights, now: float) -> None:
@@ -148,7 +148,7 @@ class Peers:
     def serving(self, name: str, serving: Serving, now: float) -> None:
         """Record that an engine serves these weights.
 
-        The broadcast ends when all connected engines serve the newest weights.
+        When all connected engines serve the newest weights, record how long their broadcast took.
         """
         engines = [hello.name for hello in self._list_hellos() if hello.role == "engine"]
         self._served = {engine: version for engine, version in self._served.items() if engine in engines}
@@ -158,19 +158,19 @@ class Peers:
             self._broadcast_s, self._spreading = now - self._announced, None
 
     def hold(self, engine: str, request: HoldWeights) -> str:
-        """Record that an engine reads these weights. If it must not read them, return the reason, else ""."""
+        """Record that an engine holds exactly these weights. Returns the reason if it must not, else ""."""
         gone = self._held.hold(engine, request.digests)
         return f"weights {gone} are retired; newer ones have been published" if gone else ""
 
     def retire(self, request: RetireWeights, now: float) -> Retired:
-        """Retire the weights that no connected engine reads."""
+        """Retire those of the weights that no connected engine holds."""
         engines = {hello.name for hello in self._list_hellos() if hello.role == "engine"}
         return Retired(self._held.retire(request.digests, engines, now))
 
     # ------------------------------------------------------------ supervisors
 
     def report(self, report: ReportProcesses, now: float) -> Orders | Refused:
-        """Keep a supervisor's newest report. Return the orders for the supervisor, each only once."""
+        """Keep a supervisor's newest report. Returns the orders for this supervisor since its last report."""
         if (size := len(encode(report))) > REPORT_BYTES:
             return Refused(
                 f"a report of {size} bytes is over {REPORT_BYTES}; start more supervisors, each with fewer processes"
@@ -188,11 +188,10 @@ class Peers:
         return msgspec.structs.replace(orders, stop=self._can_leave(report, now))
 
     def stop(self, now: float) -> str:
-        """Tell all supervisors to leave, with their next report.
+        """Stop all supervisors: the answer to their next report tells them to leave.
 
-        Returns the reason if no supervisor is connected, else "".
-
-        A repeated order is accepted: the supervisors may have left since the first one, while their processes drain.
+        Returns "", or the reason if no supervisor is connected. A repeated call always returns "", because the
+        supervisors may have left since the first call.
         """
         if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._list_hellos()):
             return "no supervisor is connected"
@@ -217,10 +216,10 @@ class Peers:
         return any(hello.role == "supervisor" or hello.name in theirs for hello in others)
 
     def order(self, orders: Orders) -> str:
-        """Keep orders until the supervisor reports. Returns the reason if this is impossible, else ""."""
-        here = sorted({hello.name for hello in self._list_hellos()} & self._wanted.keys())
-        if orders.supervisor not in here:
-            return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
+        """Keep orders until the supervisor's next report. Returns the reason if the orders are impossible, else ""."""
+        connected = sorted({hello.name for hello in self._list_hellos()} & self._wanted.keys())
+        if orders.supervisor not in connected:
+            return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(connected) or 'none'}"
         if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
             return f"a supervisor keeps 0 to {MOST_ACTORS} actors of a role"
         needless: Role = "designer" if self._source == "pool" else "curator"
@@ -236,10 +235,10 @@ class Peers:
     def seen(self, run: str, now: float) -> PeersView:
         """Return the whole view at `now`."""
         hellos, beats = self._list_hellos(), self.beats()
-        here = {hello.name for hello in hellos}
+        connected = {hello.name for hello in hellos}
         dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
         processes = [
-            _mark_silent(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
+            _mark_silent(process, supervisor, supervisor in connected, beats.get(process.name, Heartbeat()).gauges)
             for supervisor, reported in self._processes.items()
             for process in reported
         ]
@@ -258,7 +257,7 @@ class Peers:
             ),
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
-            wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
+            wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in connected},
             waits=tuple(wait for name, beat in beats.items() for wait in add_owner(beat.waits, name)),
         )
 
@@ -270,7 +269,7 @@ def _remove_infinite(beat: Heartbeat) -> Heartbeat:
 
 
 def _mark_silent(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
-    """Show a process as silent if its supervisor is gone."""
+    """Return a process with its supervisor and gauges. It is "silent" if its supervisor is not connected."""
     alive = process.state in ("waiting", "starting", "ready", "restarting", "draining")
     state = "silent" if alive and not supervised else process.state
     return msgspec.structs.replace(process, state=state, gauges=gauges, supervisor=supervisor)

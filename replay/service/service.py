@@ -2,7 +2,7 @@
 
     arrivals (bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
 
-Requests that have to wait (for leases, batches) are tried again after each round.
+This is one round. Requests that have to wait for a lease or a batch are tried again in every round.
 """
 
 import logging
@@ -76,8 +76,7 @@ class Service:
         self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        # Number of requests in the last round. Peers that are answered together often ask again together.
-        self._expected = 1
+        self._expected = 1  # number of requests in the last round: peers answered together often ask again together
         self._waiting = WaitingRequests(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -112,7 +111,7 @@ class Service:
         return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
-        """Return the services that may be called, the newest weights, and the limit that ended the run."""
+        """Return the services that may be called, the newest weights, and the limit that ended the run, if any."""
         return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:
@@ -130,12 +129,12 @@ class Service:
     # ------------------------------------------------------------ a round
 
     async def _collect_arrivals(self, server: Server) -> list[IncomingRequest]:
-        """Wait for the requests to commit together, at most a round.
+        """Wait for requests, and return those to commit together, at most ROUND.
 
-        Returns no requests if a deadline of the service passes first.
+        Returns no requests if a tick is due or a waiting request's deadline passes first.
 
-        Takes all requests at hand. While they are fewer than the last time, it also takes requests that come within the
-        commit delay. So a peer that asks alone never waits, and peers that were answered together are soon committed
+        Takes all requests that have arrived. If they are fewer than in the last round, also takes requests that come
+        within COMMIT_DELAY_S. So a single peer never waits, and peers that were answered together are committed
         together again.
         """
         wake = min(self._next_tick, self._waiting.deadline())
@@ -162,15 +161,15 @@ class Service:
             self.ledger.tick(now, self._peers.holders(now))
             if self._peers.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
-        # Choose deletions before requests are served, so that no batch is handed out that this commit deletes.
+        # Choose the batch to delete before requests are served, so that none of them gets it.
         self._retention.stage(now)
         replies = self._serve(arrived, now)
         self.ledger.advance(now)
         replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
-        # The clock is committed even without other changes, so that repeated kills do not extend a lease for ever.
+        # Commit the clock even without other changes. Otherwise repeated kills could extend a lease for ever.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
-        # Versions are announced only now that they are committed.
+        # Announce a new version only now, because it had to be committed first.
         newest = self._get_newest()
         if newest != self._weights:
             self._weights = newest
@@ -187,7 +186,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log once for each level of the pool that was closed because it yields no instance."""
+        """Log each level of a pool program that was closed because the program makes no instance at it."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
@@ -195,21 +194,21 @@ class Service:
         self._capped = capped
 
     def _finish(self, now: float) -> None:
-        """Record once which limit ended the run. Each pulse announces the limit from then on."""
+        """When a limit ends the run, write it once into log and journal. From then on each pulse states it."""
         if not self._finished and (why := describe_reached(self.ledger.state, now)):
             self._finished = why
             log.info("finished: %s", why)
             self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
-        """Write the changes and the clock. A cancellation waits, so every change in memory becomes durable."""
+        """Write the changes and the clock. A cancellation waits for the end of the commit."""
         self._committed = self.now()
         encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
     def _serve(self, arrived: list[IncomingRequest], now: float) -> Replies:
-        """Apply requests. Return the replies to send after the commit. A request without a reply waits."""
+        """Apply requests and return the replies to send after the commit. Keep requests that must wait."""
         replies: Replies = []
         counters = self.ledger.state.counters
         before = counters.plays
@@ -277,7 +276,7 @@ class Service:
             response = await trio.to_thread.run_sync(read_newest_programs, self._store, answer.count, room)
         else:
             response = answer
-        # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
+        # A lost answer does not lose the lease: the sender repeats its request, or disconnects and the lease expires.
         await server.reply(incoming, response)
 
     async def _announce(self, server: Server) -> None:
@@ -292,7 +291,7 @@ class Service:
             self._journal.step(self.status(), gauges)
 
     def _tell_stall(self) -> None:
-        """Log which process waits for which, once for each stall."""
+        """Log that the run stalls, and which process waits for which."""
         status = self.status()
         log.warning("no learner step and no play for %.0f s (replay.stall_s)", status.traffic.stalled_s)
         for line in (status.waiting_for, *describe_all(status.waits, status.processes)):
@@ -315,9 +314,9 @@ class Service:
     def status(self) -> Status:
         """Return the status of the run."""
         now = self.now()
-        seen = self._peers.seen(self._name, now)
-        waits = (*explain_waits(seen.waits, self.ledger), *list_own(self.ledger.state, now))
-        return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
+        view = self._peers.seen(self._name, now)
+        waits = (*explain_waits(view.waits, self.ledger), *list_own(self.ledger.state, now))
+        return build_status(self.ledger, msgspec.structs.replace(view, waits=waits))
 
     def _get_newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest

@@ -1,4 +1,4 @@
-"""The status of a run, from the state and the service's own view: as `Status`, and as a row of `metrics.jsonl`."""
+"""Build the status of a run from its state and the service's view of its peers. Make a row of `metrics.jsonl` of it."""
 
 from statistics import fmean
 
@@ -16,7 +16,7 @@ NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__stru
 
 
 class PeersView(msgspec.Struct, frozen=True):
-    """The service's view of its peers, which the state does not hold."""
+    """The service's view of its peers at one moment. The run's state does not hold it."""
 
     run: str
     """The run's name."""
@@ -27,32 +27,32 @@ class PeersView(msgspec.Struct, frozen=True):
     """The roles that are connected now."""
     processes: tuple[Process, ...]
     wanted: dict[str, dict[Role, int]]
-    """Numbers of actors that each connected supervisor keeps up."""
+    """Number of actors of each role that each connected supervisor keeps running."""
     waits: tuple[Wait, ...]
 
 
-def build_status(ledger: Ledger, seen: PeersView) -> Status:
+def build_status(ledger: Ledger, view: PeersView) -> Status:
     """Return the Status of a run. `docs/metrics.md` defines names, units and windows."""
     state = ledger.state
-    history, finished = state.history, describe_reached(state, seen.now)
+    history, finished = state.history, describe_reached(state, view.now)
     return Status(
-        run=seen.run,
-        elapsed_s=seen.now,
+        run=view.run,
+        elapsed_s=view.now,
         learner_step=state.published_step,
         policy_version=state.version,
         active_environments=len(state.environments),
         memory=len(state.memory),
         backlog=batches.count_waiting(state),
-        waiting_for=f"nothing: the run is finished, {finished}" if finished else describe_waiting(state, seen.roles),
+        waiting_for=f"nothing: the run is finished, {finished}" if finished else describe_waiting(state, view.roles),
         rollouts=count_rollouts(state),
         finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
         recent=_compute_recent(state),
-        traffic=seen.traffic,
+        traffic=view.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
-        processes=seen.processes,
-        wanted=seen.wanted,
-        waits=seen.waits,
+        processes=view.processes,
+        wanted=view.wanted,
+        waits=view.waits,
         pool=_describe_drawing(state.pool, state.levels),
         histories=Histories(tuple(history.regret), tuple(history.win_rates), tuple(history.evaluations)),
     )
@@ -78,7 +78,7 @@ def _compute_recent(state: RunState) -> Recent:
 
 
 def describe_waiting(state: RunState, roles: frozenset[Role]) -> str:
-    """Describe what the loop waits for now."""
+    """Describe what the training loop waits for now."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
         ("engine", "an engine"),

@@ -1,4 +1,4 @@
-"""Waiting requests: kept until an answer is ready, their time is over, or their peer is gone."""
+"""Requests that wait until an answer is ready, their deadline passes, or their sender disconnects."""
 
 import math
 from collections import Counter
@@ -21,15 +21,18 @@ from spade.protocol import (
 )
 from spade.transport import IncomingRequest
 
-PATIENCE = 2  # a peer may have twice its window of requests waiting: open ones, and ones that it has given up
+PATIENCE = 2  # a peer with a window of n open requests may have 2 n waiting here, because it may have given up on some
 
-# For a BatchRecord or GetNewestPrograms, the message is read from the store when it is sent.
+# A BatchRecord or GetNewestPrograms stands for a message that is read from the store when it is sent.
 Answer = Response | BatchRecord | GetNewestPrograms
 Replies = list[tuple[IncomingRequest, Answer]]
 
 
 class WaitingRequests:
-    """The waiting requests, tried again in the order they came, so that peers do not poll. Bounded for each peer."""
+    """The waiting requests. They are tried again in the order they came, so that peers need not poll.
+
+    A peer may have at most PATIENCE * `window` waiting requests.
+    """
 
     def __init__(self, window: int) -> None:
         self._most = PATIENCE * window
@@ -61,8 +64,8 @@ class WaitingRequests:
     ) -> Replies:
         """Try to answer each waiting request. Remove and return those with an answer, and those past their deadline.
 
-        `answer` returns None if a request must go on waiting. `why` explains why a batch waits. `peers` are the
-        connected peers.
+        Drops requests of senders that are not in `peers`, the connected ones. `answer` returns None if a request must
+        go on waiting. `why` explains why no batch is ready.
         """
         replies: Replies = []
         for key, (incoming, deadline) in list(self._kept.items()):

@@ -15,8 +15,8 @@ NAME = "replay"  # processes report this name if they wait for the replay servic
 
 
 def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
-    """Return the waits. Add this service's reasons to the waits for its own work."""
-    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window waits for an audit"
+    """Return the waits. If a process waits for work of this service, add the reason why there is none."""
+    audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no environment needs an audit"
     reasons = {
         "LeaseAudit": audits,
         "TakeBatch": explain_no_batch(ledger),
@@ -29,7 +29,7 @@ def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
 
 
 def explain_no_batch(ledger: Ledger) -> str:
-    """Explain why the next batch waits."""
+    """Explain why the next batch is not ready."""
     state = ledger.state
     return (
         _explain_unpublished(state)
@@ -74,7 +74,7 @@ def explain_pool_limit(pool: Drawing) -> str:
 
 
 def list_own(state: RunState, now: float) -> tuple[Wait, ...]:
-    """Return the processes that the loop waits for: holders of leases, and the learner while it trains."""
+    """Return waits for the processes that have work now: the holders of leases, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]

@@ -1,6 +1,6 @@
-"""Check a store before it is read: its heads (meta pages), its format, its pages, and that its state is the last one.
+"""Check a store before it is read: its heads (meta pages), its format, its pages, and that no commit was lost.
 
-LMDB trusts its pages. A wrong page can kill the process that reads it.
+LMDB does not check its pages. A damaged page can kill the process that reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from spade.disk import refuse_irregular
 from spade.errors import RunError
 
 FORMAT = 3
-_COPIED = 1  # LMDB's number of the commit that a compact copy holds
+_COPIED = 1  # a compact copy has one commit, which gets this number from LMDB
 _TRIES = 5
 _FILES = ("data.mdb", "lock.mdb", "writer.lock")
 
-# In a file over _QUICKLY_BYTES, the tables that grow with every play take too long to check before a start.
+# In a larger file, the tables that grow with every play would take too long to check before a start.
 _QUICKLY_BYTES = 64 * 1024 * 1024
 _LARGE = frozenset({"plays", "trajectories", LOG})
 
@@ -62,8 +62,8 @@ def check_heads(path: Path) -> None:
 def is_short(data: Path) -> bool:
     """Return True if LMDB's file lacks pages at its end, or if its heads cannot be read.
 
-    Such a file may be sound, because LMDB does not write free pages at the end. If a transaction reads any other
-    missing page, SIGBUS kills the process.
+    A file that lacks only free pages is sound, because LMDB does not write free pages at the end. If a transaction
+    reads any other missing page, SIGBUS kills the process.
     """
     try:
         newest = max(read_heads(data), key=lambda meta: meta.commit)
@@ -84,7 +84,7 @@ def check_quickly(environment: lmdb.Environment) -> None:
 
 
 def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
-    # Check only this table first, because another format may have other tables.
+    # Check the table "meta" first. It has the format, and another format may have other tables.
     _check_pages(environment, ("meta",), whole)
     meta = open_table(environment, "meta")
     with begin(environment) as transaction:

@@ -1,4 +1,4 @@
-"""Compaction makes a store's file as small as its records."""
+"""Compact a store: make its file as small as its records."""
 
 import fcntl
 import os
@@ -14,10 +14,10 @@ from spade.errors import RunError
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Replace the store's file by a compact copy. Returns its bytes before and after.
+    """Replace the store's file by a compact copy. Returns the file's size before and after, in bytes.
 
-    The copy is durable before it is renamed, so that a crash leaves one whole file. Raises RunError if the service has
-    the store, another process reads it, it is damaged, or the disk lacks room for the copy.
+    The copy is durable before it is renamed, so that a crash leaves one whole file. Raises RunError if a replay service
+    or a reader has the store open, if the store is damaged, or if the disk lacks space for the copy.
     """
     if not path.is_dir():
         raise RunError(f"{path}: no store is here")
@@ -35,15 +35,17 @@ def compact(path: Path) -> tuple[int, int]:
             sync(compacted)
             with _lock_alone(path / "lock.mdb"):
                 os.replace(compacted, data)
-                # The lock file counts transactions of the old file. The first opener of the new file makes another.
+                # The lock file is about the old file. The next process that opens the store makes a new lock file.
                 (path / "lock.mdb").unlink()
             sync(path)
     return sizes
 
 
 def _check_records(store: Store) -> None:
-    """Read every record, since a copy of a damaged store would lose the damaged records permanently. Raises
-    DamagedError."""
+    """Read every record, because copying a damaged store would lose its damaged records for ever.
+
+    Raises DamagedError.
+    """
     for table in store.extents():
         for _ in store.each(table):
             pass

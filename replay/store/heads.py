@@ -1,4 +1,4 @@
-"""Read the two heads (meta pages) of LMDB's file without LMDB. Each has the state after a commit.
+"""Read the two heads (meta pages) of LMDB's file without LMDB. Each head describes the file after one commit.
 
 Layout: LMDB 0.9 on 64 bits.
 """
@@ -19,7 +19,7 @@ _TRIES = 5
 
 
 class Tree(NamedTuple):
-    """The head of a table's tree of pages."""
+    """The description of a table's tree of pages (`MDB_db` in LMDB)."""
 
     pad: int
     flags: int
@@ -37,7 +37,7 @@ class Tree(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """One of the two heads of the file: the state after a commit."""
+    """One of the two heads of the file: its state after a commit (`MDB_meta` in LMDB)."""
 
     size: int
     """Bytes of a page."""
@@ -45,9 +45,9 @@ class Meta(NamedTuple):
     last: int
     """Number of the last page."""
     free: Tree
-    """Head of the list of free pages."""
+    """Tree of the lists of free pages."""
     main: Tree
-    """Head of the table of tables."""
+    """Tree of the table that lists all tables."""
 
 
 def read_heads(data: Path) -> list[Meta]:
@@ -56,7 +56,7 @@ def read_heads(data: Path) -> list[Meta]:
         try:
             return _try_read_heads(data)
         except ValueError:
-            pass  # read again: a writer may have changed both heads between the two reads
+            pass  # read again, because a writer may have changed the heads while they were read
     return _try_read_heads(data)
 
 
@@ -66,14 +66,14 @@ def _try_read_heads(data: Path) -> list[Meta]:
     size = _read_page_size(begin)
     found = [_read_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
     first, second = (meta.commit for meta in found)
-    # Commits are written to both heads alternately.
+    # Head 0 has the even commits, head 1 the odd ones.
     if (first, second) != (0, 0) and (first % 2, second % 2, abs(first - second)) != (0, 1, 1):
         raise ValueError(f"its heads are of the commits {first} and {second}, which do not follow one another")
     return found
 
 
 def _read_page_size(begin: bytes) -> int:
-    """Return the size of a page, as the first head states it."""
+    """Return the size of a page in bytes, as the first head states it."""
     if len(begin) < HEADER_BYTES + _META.size:
         raise ValueError(f"it has only {len(begin)} bytes")
     size = int(TREE.unpack(_META.unpack_from(begin, HEADER_BYTES)[4])[0])

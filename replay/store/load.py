@@ -42,9 +42,9 @@ class KnownLives(records.Record):
     """The newest life of each named process."""
 
     supervisors: int = 0
-    """Supervisors that have drawn a number so far."""
+    """Number of supervisors that were given a number so far."""
     newest: dict[str, LifeNumber] = msgspec.field(default_factory=dict)
-    """By name, the newest life last."""
+    """The newest life of each name. The process that started last is at the end."""
 
 
 class LoadedRun(msgspec.Struct, frozen=True):
@@ -52,10 +52,11 @@ class LoadedRun(msgspec.Struct, frozen=True):
 
     state: RunState
     elapsed_s: float
-    """The run clock."""
+    """The run clock when it was last committed."""
     resumed: bool
+    """True if the store already had the run."""
     changed: dict[str, tuple[str, str]]
-    """Settings that differ from the last time, as "section.field": (before, now)."""
+    """Settings that differ from the last start, as "section.field": (before, now)."""
     corpus: str = ""
     """Digest of the run's documents, "" until it is known."""
 
@@ -63,15 +64,15 @@ class LoadedRun(msgspec.Struct, frozen=True):
 def open_run(store: Store, config: Config, corpus: str = "") -> LoadedRun:
     """Begin the run in an empty store, or load the run that is in the store.
 
-    `corpus` is the digest of the documents that its designers have now. Raises RunError if a setting that may not
-    change differs from the store's, or if the run has other documents.
+    `corpus` is the digest of the documents that the run's designers have now. Raises RunError if the run was started
+    with other documents, or with another value of a setting that may not change.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)
     if header is None:
-        # With a given seed two runs hand out the same work. Without a seed the work cannot be predicted.
-        given = config.run.seed
-        secret = draw_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
+        # Two runs with the same `run.seed` hand out the same work. Without a seed nobody can predict the work.
+        seed = config.run.seed
+        secret = draw_secret() if seed is None else derive(b"run", "secret", seed).to_bytes(8, "little")
         header = Header(secret, compute_digest(config), settings, time.time(), corpus)
         store.commit(store.encode([("meta", "run", header)]))
         return LoadedRun(RunState(config, secret), 0.0, False, {}, corpus)
@@ -97,7 +98,7 @@ def open_run(store: Store, config: Config, corpus: str = "") -> LoadedRun:
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:
-    """Load the live records of a run."""
+    """Load the live records of a run from its store."""
     state = RunState(config, secret)
     state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
@@ -146,7 +147,7 @@ def _load_environment(state: RunState, store: Store, environment: records.Enviro
 
 
 def _find_changes(before: str, now: str) -> dict[str, tuple[str, str]]:
-    """Return the settings that differ, by path."""
+    """Compare two configs as TOML. Returns (before, now) of each setting that differs, by "section.field"."""
     old, new = _list_settings(tomllib.loads(before)), _list_settings(tomllib.loads(now))
     keys = sorted(key for key in (old.keys() | new.keys()) - RETIRED.keys() if old.get(key) != new.get(key))
     return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}

@@ -1,6 +1,6 @@
-"""The log of a store: values in the order they arrive, so that they fill their pages.
+"""A log in a store: a table of values in the order of their arrival, so that the values fill their pages.
 
-A separate table holds an entry for each key: the value's place in the log, and a checksum of key, place and value.
+A second table has an entry for each key: the place of its value in the log, and a checksum of key, place and value.
 """
 
 import struct
@@ -47,7 +47,7 @@ class Log:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
-        """Delete the value of an entry. Deletes nothing if either is damaged: the entry might name a wrong value."""
+        """Delete the value of an entry, unless value or entry is damaged: the entry might name a wrong value."""
         if self.body(transaction, key, entry) is not None:
             transaction.delete(entry[: _PLACE.size], db=self._values)
 
@@ -62,7 +62,7 @@ class Log:
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[memoryview] | None:
         """Return views of values in the order of `keys`, or None if one is missing or damaged."""
         found = []
-        # A cursor that goes on within a page is faster than `getmulti`, which makes a view of each key as well.
+        # Moving a cursor is faster than `getmulti`, which makes a view of each key as well.
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
             for key in keys:
                 entry = index.get(key)

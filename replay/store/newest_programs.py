@@ -1,4 +1,4 @@
-"""The programs that were admitted last, for the measurement of their diversity."""
+"""Read the newest admitted programs, whose diversity is measured."""
 
 from replay.ledger.records import Environment, Source
 from replay.store.store import Store
@@ -6,12 +6,12 @@ from spade.protocol import NewestPrograms
 
 
 def read_newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
-    """Return the `count` newest admitted programs of the run, ordered by their jobs, the oldest first.
+    """Return up to `count` of the newest admitted programs, in the order of their jobs.
 
-    Returns fewer if they would exceed `room` bytes together.
+    Leaves out the oldest of them if all together would exceed `room` bytes.
     """
     newest: list[str] = []
-    # The table of sources does not sort by age, because it also holds seeds and imported programs.
+    # The keys of environments sort by age. The keys of sources do not, because some are seeds or imported programs.
     for environment in store.last("environments", Environment, count):
         (record,) = store.get_many("sources", [environment.id], Source)
         room -= len(record.source.encode())

@@ -1,4 +1,4 @@
-"""Open a store, for its one writer or to read beside the writer."""
+"""Open a store: as its one writer, or as a reader beside the writer."""
 
 import fcntl
 import os
@@ -21,9 +21,9 @@ FIRST_MAP_BYTES = 64 * 1024 * 1024
 
 @contextmanager
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
-    """Open the store at `path` for its one writer. Makes a missing store.
+    """Open the store at `path` as its one writer. If there is no store, make one.
 
-    Raises RunError if another service has it, or if it has another format, is damaged or cannot be written.
+    Raises RunError if another writer has the store open, or if it has another format, is damaged or cannot be written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
 
 
 def _make_tables(environment: lmdb.Environment) -> None:
-    """Write all tables of a new store in one commit. So a table that is missing later must have been lost."""
+    """Make all tables of a new store in one commit. So if a table is missing later, it was lost."""
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
         first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
@@ -58,9 +58,9 @@ def _make_tables(environment: lmdb.Environment) -> None:
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Store]:
-    """Open the store at `path` to read, whether its service is up or not.
+    """Open the store at `path` to read, even while its service is running.
 
-    Raises RunError if it is missing or has another format, and DamagedError with all faults of its pages.
+    Raises RunError if the store is missing or has another format. Raises DamagedError with all faults of its pages.
     """
     with _open_readable(path) as environment:
         if environment.info()["last_txnid"] == 0:
@@ -71,7 +71,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def _open_readable(path: Path) -> Iterator[lmdb.Environment]:
-    """Open an LMDB environment to read. If LMDB's lock file is not writable, keep writers away meanwhile."""
+    """Open an LMDB environment to read. If LMDB's lock file is not writable, lock out writers meanwhile."""
     check_heads(path)
     with ExitStack() as stack:
         try:
@@ -88,7 +88,7 @@ def _open_readable(path: Path) -> Iterator[lmdb.Environment]:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the writer's lock. The kernel frees it with the process. Raises RunError."""
+    """Hold the writer's lock. The kernel frees it when the process ends. Raises RunError if another process has it."""
     refuse_irregular_files(path.parent)
     with _open_file(path, "a+") as file:
         _hold(file, fcntl.LOCK_EX)
@@ -103,7 +103,7 @@ def lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _lock_writers_out(path: Path) -> Iterator[None]:
-    """Keep writers away by a shared lock, which needs no right to write."""
+    """Lock out writers by a shared lock, which a process can take without the right to write the file."""
     with _open_file(path, "r") as file:
         _hold(file, fcntl.LOCK_SH)
         yield
@@ -128,7 +128,7 @@ def _hold(file: TextIO, kind: int) -> None:
 
 
 def _map_size(path: Path) -> int:
-    """Return twice the present size, rounded up to a power of two, so that growing is rare."""
+    """Return a size for LMDB's map that seldom has to grow: at least twice the file, 64 MiB times a power of two."""
     data = path / "data.mdb"
     size = FIRST_MAP_BYTES
     while data.exists() and size < 2 * data.stat().st_size:

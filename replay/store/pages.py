@@ -1,8 +1,8 @@
 """Checks of the pages of LMDB's file, without LMDB.
 
-* Every used page states its own number and a kind that fits, and its records lie within the page in order.
-* Each page is used once, by one table or by the list of free pages.
-* The tables state the true number of their pages.
+* Every used page states its own number and the right kind, and its records lie within the page in order.
+* Each page is used at most once: by one table, or by the lists of free pages.
+* The page and record counts that each table states are true.
 
 Layout: LMDB 0.9 on 64 bits.
 """
@@ -20,7 +20,13 @@ from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, read_heads
 from replay.store.seal import format_key
 
 _RECORD = struct.Struct("=HHHH")
-"""Low and high half of a size or page number. Kind, or the highest part of the page number. Size of the key."""
+"""The header of a record, four numbers:
+
+1. low half of the value's size; in a branch, the low part of a page number
+2. high half of this size; in a branch, the middle part of the page number
+3. kind of the record; in a branch, the high part of the page number
+4. size of the key
+"""
 _OVERFLOW_PAGES = struct.Struct("=I")
 _NUMBER = struct.Struct("=Q")
 _BRANCH, _LEAF, _OVERFLOW = 1, 2, 4
@@ -31,15 +37,15 @@ _DEEPEST = 32
 
 
 class _BadPageError(Exception):
-    """A damaged page."""
+    """A page is damaged. The error's text completes a sentence that begins with "page 12"."""
 
 
 class _Record(NamedTuple):
-    """A record of a page."""
+    """A record in a page."""
 
     key: bytes
     number: int
-    """In a branch, the page below. In a leaf, the size of the value."""
+    """In a branch, the number of the page below. In a leaf, the size of the value in bytes."""
     kind: int
     data: memoryview
 
@@ -47,10 +53,10 @@ class _Record(NamedTuple):
 def find_damaged_pages(
     data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]
 ) -> list[str] | None:
-    """Return the faults of the file's state after a commit, or None if its head is gone.
+    """Return the faults in the file's state after a commit, or None if no head has this commit any more.
 
-    An open transaction must keep the pages of this commit. All `tables` must exist. Checks a table's pages if
-    `whole(name)` is true. Raises ValueError if a head is damaged.
+    An open transaction must keep the pages of this commit. If one of `tables` is missing, this is a fault. Checks a
+    table's pages only if `whole(name)` is true. Raises ValueError if a head is damaged.
     """
     meta = next((meta for meta in read_heads(data) if meta.commit == commit), None)
     if meta is None:
@@ -81,7 +87,7 @@ def _find_problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Call
 
 
 class _File:
-    """The pages of one state. `_seen` marks used and free pages."""
+    """The pages of the file after one commit. `_seen` marks the pages that were found so far, used or free."""
 
     def __init__(self, view: memoryview, meta: Meta) -> None:
         self._view = view
@@ -99,7 +105,10 @@ class _File:
         return self._view[first * self.size : (first + count) * self.size]
 
     def free(self, number: int) -> None:
-        """Mark a page as free. A page past the end of the file was never written. Raises _BadPageError."""
+        """Mark a page as free. Raises _BadPageError if it is already marked.
+
+        A free page may lie past the end of the file, because it was never written.
+        """
         if not 2 <= number <= self._last:
             raise _BadPageError(f"names the page {number} of {self._last + 1}")
         if number < len(self._seen):
@@ -122,7 +131,7 @@ class _Table:
         self._found: list[str] = []
 
     def problems(self) -> list[str]:
-        """Return one line for each wrong page or count."""
+        """Check the table. Returns one line for each damaged page or wrong count."""
         tree = self._tree
         if tree.flags != self.flags or tree.depth > _DEEPEST:
             return [f"{self._name}: its root is damaged"]
@@ -131,23 +140,25 @@ class _Table:
         if self._found:
             return self._found
         names = ("branches", "leaves", "overflow", "entries")
-        said = {name: getattr(tree, name) for name in names}
-        return [f"{self._name}: has {self._counts[n]} {n}, not {said[n]}" for n in names if self._counts[n] != said[n]]
+        stated = {name: getattr(tree, name) for name in names}
+        return [
+            f"{self._name}: has {self._counts[n]} {n}, not {stated[n]}" for n in names if self._counts[n] != stated[n]
+        ]
 
     def record(self, record: _Record, value: memoryview) -> None:
-        """Check a record of a leaf. Raises _BadPageError."""
+        """Check a record of a leaf. Subclasses raise _BadPageError."""
 
     def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
-        """Return True if the keys of a page rise, from `low` to under `high`."""
+        """Return True if the keys of a page are in rising order, at least `low` and less than `high`."""
         rising = all(a < b for a, b in pairwise(keys))
         return rising and (not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high)))
 
     def _look(self, number: int, depth: int, low: bytes | None, high: bytes | None) -> None:
-        """Check a page and all pages below it. Their keys must be from `low` to under `high`."""
+        """Check a page and all pages below it. Their keys must be at least `low` and less than `high`."""
         try:
             page = self._file.take(number)
             records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
-            # LMDB ignores the first key of a branch page, so skip it.
+            # Skip the first key of a branch page, because LMDB ignores it.
             if not self.in_order([one.key for one in (records if depth == 1 else records[1:])], low, high):
                 raise _BadPageError("has keys that are out of order")
             if depth == 1:
@@ -163,7 +174,10 @@ class _Table:
                 self._look(one.number, depth - 1, begins, ends)
 
     def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
-        """Yield the records of a page of the given kind. They must fill the bytes that the page's head states."""
+        """Yield the records of a page, which must have the given kind.
+
+        Raises _BadPageError if the records do not exactly fill the bytes that the page states as used.
+        """
         found, _, found_kind, lower, upper = PAGE.unpack_from(page)
         if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")
@@ -198,7 +212,7 @@ class _Table:
             self.record(one, self._overflow(one) if one.kind == _BIG else one.data)
 
     def _overflow(self, record: _Record) -> memoryview:
-        """Return the value of a record that has its own pages."""
+        """Return the value of a record that is too large for its page and has overflow pages."""
         (number,) = _NUMBER.unpack(record.data)
         count = (HEADER_BYTES + record.number - 1) // self._file.size + 1
         pages = self._file.take(number, count)
@@ -210,7 +224,7 @@ class _Table:
 
 
 class _Names(_Table):
-    """The table of tables. `found` holds the tables by name."""
+    """The table that lists all tables. `found` has their trees by name."""
 
     kinds = (_TABLE,)
 

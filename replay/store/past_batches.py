@@ -1,4 +1,4 @@
-"""Past batches, rebuilt from the store."""
+"""Rebuild past batches from the store."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -30,7 +30,7 @@ def read_taken(store: Store, step: int) -> BatchRecord:
 
 
 def read_batch(store: Store, record: BatchRecord) -> Batch:
-    """Rebuild the batch as the learner got it, with its trajectories. Raises RunError if retention deleted them."""
+    """Rebuild the batch as the learner got it. Raises RunError if retention deleted its trajectories."""
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(explain_dropped(record.step))
@@ -39,7 +39,7 @@ def read_batch(store: Store, record: BatchRecord) -> Batch:
 
 
 def read_packed_batch(store: Store, record: BatchRecord, last: bool = False) -> bytes:
-    """Return the batch as sent, encoded. Its trajectories are the stored bytes. `last`: see `Batch`."""
+    """Return the encoded batch for the learner. Copies the stored bytes of its trajectories. `last`: see `Batch`."""
     keys = _list_trajectories(record)
     return store.bodies(keys, lambda bodies: encode(_build(record, map(msgspec.Raw, bodies), last)))
 
@@ -49,7 +49,7 @@ def _list_trajectories(record: BatchRecord) -> list[str]:
 
 
 def _build(record: BatchRecord, trajectories: Iterator[Any], last: bool = False) -> Batch:
-    """Return the batch with these trajectories, in order."""
+    """Return the batch. `trajectories` are given in the order of the groups and their members."""
     groups = (
         Group(
             id=group.id,

@@ -15,9 +15,9 @@ from spade.pools import SeedPool, list_names, read_list, read_program
 
 
 def settle_pool(store: Store, state: RunState, folder: Path) -> None:
-    """Store the pool in `folder` if the run is fresh, and if it plays a pool or its designers vary the pool's programs.
+    """Store the pool in `folder` at the first start of a run with a pool. At a later start, check it.
 
-    Raises RunError if the run was started with another pool, or with designers instead.
+    Raises RunError if the run was started with another pool, or with designers instead of a pool, or the reverse.
     """
     plays = state.config.design.source == "pool"
     if state.counters.jobs and plays != (state.pool is not None):
@@ -35,7 +35,10 @@ def settle_pool(store: Store, state: RunState, folder: Path) -> None:
 
 
 def _settle_seeds(store: Store, state: RunState, folder: Path) -> None:
-    """Store the seeds of a fresh run, also as sources, because environments may be variations of them."""
+    """Store the seeds of a fresh run, if it has any. Each is also stored as a source, the parent of its variations.
+
+    Raises RunError if a resumed run began with seeds and has none now, or the reverse.
+    """
     varies = bool(state.config.design.seeds)
     if state.counters.jobs and varies != state.memory.has_seeds:
         began = "without" if varies else "with"

@@ -1,4 +1,4 @@
-"""Errors of LMDB in one line for a person: a full disk, a disk that cannot be written, a damaged store."""
+"""Turn LMDB's errors into one line for a person: a full disk, a disk that cannot be written, a damaged store."""
 
 import errno
 import os
@@ -41,12 +41,15 @@ def make_unreadable_error(path: str, error: lmdb.Error | OSError) -> RunError:
 
 
 def _parse_number(error: lmdb.Error) -> int | None:
-    """Return the system's error number, or None if the error is LMDB's own. py-lmdb gives only the error's text."""
+    """Find the system's error number by the error's text, because py-lmdb gives no number.
+
+    Returns None if the error is not from the system.
+    """
     return next((number for number in _SYSTEM if os.strerror(number) in str(error)), None)
 
 
 def _find_cause(path: Path) -> int:
-    """Find the true cause of LMDB's input/output error. LMDB reports a partial write as this error, too."""
+    """Find the true cause of LMDB's input/output error. LMDB also reports a partial write in this way."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and (path / "data.mdb").stat().st_size + _PROBE_BYTES > limit:
         return errno.EFBIG

@@ -1,7 +1,7 @@
 """Delete the trajectories of old batches, and keep the records of these batches.
 
-Only trained trajectories are deleted, the oldest batch first. A trajectory stays if a resumed learner can ask for it
-again. One slice is deleted with each commit, so that the service stays responsive.
+Only trained trajectories are deleted, the oldest batch first. A trajectory stays if a resumed learner can ask for its
+batch again. Each commit deletes one slice of trajectories, so that the service stays responsive.
 """
 
 from replay.ledger.keys import make_batch_key
@@ -10,22 +10,25 @@ from replay.ledger.state import RunState
 from replay.store.store import Store
 from spade.config import Learner, Replay
 
-SLICE = 256  # trajectories
+SLICE = 256  # most trajectories that one commit deletes
 
 
 def find_unneeded(retired_step: int, learner: Learner) -> int:
-    """Return the last step that no learner can ask for again, even if only its oldest checkpoint is undamaged."""
+    """Return the last step that a learner cannot ask for again, even if it resumes from its oldest checkpoint."""
     return max(retired_step - learner.keep_checkpoints * learner.checkpoint_every, 0)
 
 
 def is_due(age_s: float, table_bytes: int, replay: Replay) -> bool:
-    """Return True if the oldest batch must be deleted: it is too old, or all trajectories together are too large."""
+    """Return True if the oldest batch must be deleted.
+
+    It must if its age exceeds `retain_s`, or if all trajectories together have more bytes than `retain_bytes`.
+    """
     too_old = bool(replay.retain_s) and age_s >= replay.retain_s
     return too_old or (bool(replay.retain_bytes) and table_bytes > replay.retain_bytes)
 
 
 class Retention:
-    """The next trajectories to delete. After a kill, the deletion of a batch begins again."""
+    """Deletes old batches, slice by slice. After a kill, the deletion of a batch begins again."""
 
     def __init__(self, state: RunState, store: Store) -> None:
         self._state = state
@@ -34,7 +37,7 @@ class Retention:
         self._going = self._list_trajectories(self._record(state.counters.dropped_step))
 
     def stage(self, now: float) -> None:
-        """Mark at most one slice for deletion with the next commit, if due. `now`: s of the run clock."""
+        """If a batch must be deleted, mark its next slice for deletion with the next commit. `now`: the run clock."""
         state = self._state
         if not self._going and (batch := self._next(now)) is not None:
             state.counters.dropped_step = batch.step

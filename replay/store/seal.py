@@ -1,4 +1,4 @@
-"""The checksum of a record: CRC-32 over its table, key and bytes. It also detects a record in a wrong place."""
+"""Seal records with a checksum: CRC-32 over table, key and bytes. It also detects a record under a wrong key."""
 
 from collections.abc import Iterable
 from zlib import crc32
@@ -7,11 +7,11 @@ from spade.errors import RunError
 
 NOT_COMMITTED = "its bytes are not those that were committed (CRC-32)"
 CRC_BYTES = 4
-_WHOLE = crc32(crc32(b"").to_bytes(CRC_BYTES, "little"))  # the CRC-32 of any bytes followed by their own CRC-32
+_WHOLE = crc32(crc32(b"").to_bytes(CRC_BYTES, "little"))  # CRC-32 of any bytes that are followed by their own CRC-32
 
 
 class DamagedError(RunError):
-    """A store that differs from its commits. `what` names tables, and keys if they are known."""
+    """The store is damaged. `what` has one line for each fault, with its table, and its key if it is known."""
 
     def __init__(self, path: str, *what: str) -> None:
         more = f" (and {len(what) - 1} more: `spade replay verify` names them)" if len(what) > 1 else ""

@@ -1,4 +1,4 @@
-"""An open store: a table for each kind of record, and one writer. A commit is written whole or not at all."""
+"""An open store: one table for each kind of record, and one writer. A commit is written whole or not at all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from replay.store.refusal import make_unreadable_error, make_unwritable_error
 from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed, format_key, seal_records
 from spade.errors import RunError
 
-PAGE = 256  # number of records that one transaction reads while a whole table is read
+PAGE = 256  # a whole table is read by one transaction for every 256 records
 LOGGED: Table = "trajectories"
 LOG = "log"
 NAMES: tuple[str, ...] = (*get_args(Table), LOG)
@@ -29,7 +29,7 @@ class TableSize(msgspec.Struct, frozen=True):
 
     records: int
     bytes: int
-    """Bytes of the pages that the records fill."""
+    """Size of the pages that the records fill, in bytes."""
 
 
 class Commit(msgspec.Struct):
@@ -55,16 +55,16 @@ class Store:
         return str(self._environment.path())
 
     def encode(self, changes: Sequence[Change]) -> list[tuple[Table, bytes, bytes | None]]:
-        """Encode changes. Afterwards the records may change even while their bytes are being committed."""
+        """Encode changes. Afterwards the records may change, even while `commit` writes the bytes in another thread."""
         return [
             (table, key.encode(), None if record is None else self._encoder.encode(record))
             for table, key, record in changes
         ]
 
     def commit(self, encoded: Sequence[tuple[Table, bytes, bytes | None]]) -> None:
-        """Write all changes or none. Enlarges the map if it is too small.
+        """Write all changes or none. Enlarges LMDB's map if it is too small.
 
-        Raises RunError if the disk is full or fails. Earlier commits stay untouched.
+        Raises RunError if the disk is full or fails. Earlier commits stay as they are.
         """
         by_table: dict[Table, list[tuple[bytes, bytes | None]]] = {}
         for table, key, value in encoded:
@@ -96,14 +96,14 @@ class Store:
         written = [(key, value) for key, value in records if value is not None]
         written = self._log.append(transaction, written) if table == LOGGED else seal_records(table, written)
         with transaction.cursor(db=handle) as cursor:
-            # In the order of the keys, so that records of one page are written one after the other.
+            # Sort by key, so that records of the same page are written one after the other.
             cursor.putmulti(sorted(written))
         for key, value in records:
             if value is None and (data := transaction.pop(key, db=handle)) is not None and table == LOGGED:
                 self._log.drop(transaction, key, bytes(data))
 
     def table_bytes(self, table: Table) -> int:
-        """Return the bytes of a table's pages."""
+        """Return the size of a table's pages in bytes."""
         return self._read(table, lambda transaction: self._measure_extent(transaction, table)).bytes
 
     def _measure_extent(self, transaction: lmdb.Transaction, table: Table) -> TableSize:
@@ -114,8 +114,8 @@ class Store:
     def bodies(self, keys: Sequence[str], read: Callable[[Sequence[bytes | memoryview]], Result]) -> Result:
         """Call `read` with the encoded trajectories, in the order of `keys`, and return its result.
 
-        Raises RunError if a trajectory is missing. If possible, `read` gets views of LMDB's pages instead of copies.
-        The views are valid only until `read` returns.
+        Raises DamagedError if a trajectory is missing or damaged. `read` usually gets views of LMDB's pages instead of
+        copies. They are valid only until `read` returns.
         """
         encoded = [key.encode() for key in keys]
 
@@ -141,7 +141,7 @@ class Store:
         return None if data is None else self._decode_value(table, key, data, msgspec.msgpack.Decoder(kind))
 
     def get_many(self, table: Table, keys: Sequence[str], kind: type[Value]) -> list[Value]:
-        """Return records that must exist, in the order of `keys`. Raises RunError if one is missing."""
+        """Return records that must exist, in the order of `keys`. Raises DamagedError if one is missing or damaged."""
         found = self._read(
             table, lambda transaction: [self._get_value(transaction, table, key.encode()) for key in keys]
         )
@@ -154,7 +154,7 @@ class Store:
         return values
 
     def scan(self, table: Table, kind: type[Value], start: str = "", prefix: str = "") -> list[Value]:
-        """Return the records with a key that begins with `prefix` and is at least `start`, in the keys' order."""
+        """Return the records with keys that begin with `prefix` and are at least `start`, in the order of the keys."""
         decoder = msgspec.msgpack.Decoder(kind)
 
         def read(transaction: lmdb.Transaction) -> list[Value]:
@@ -182,9 +182,10 @@ class Store:
                 yield self._decode_value(table, format_key(bytes(key)), body, decoder)
 
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
-        """Yield each key of a table with its encoded record, in order, read a page at a time.
+        """Yield each key of a table with its encoded record, in the order of the keys.
 
-        Records that differ from the committed ones are named in `damaged`. Without `damaged`, raises DamagedError.
+        Skips records that differ from the committed ones, and names them in `damaged`. If `damaged` is None, raises
+        DamagedError instead.
         """
         for key, value in self._walk(table):
             try:
@@ -216,7 +217,7 @@ class Store:
             yield f"{LOGGED}: the index has {entries} entries, the log has {bodies} values"
 
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
-        """Yield each key with the bytes in the table itself."""
+        """Yield each key with its stored bytes: a sealed record, or an entry of the log."""
         start = b""
         while page := self._read(table, lambda transaction, start=start: self._read_page(transaction, table, start)):  # type: ignore[misc]
             yield from page
@@ -232,9 +233,9 @@ class Store:
         return None if value is None else self._get_body(transaction, table, key, bytes(value))
 
     def _get_body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
-        """Return a record's bytes, given the bytes in its table.
+        """Return a record's bytes. `value` is a sealed record, or an entry of the log.
 
-        Raises DamagedError if they differ from the committed ones.
+        Raises DamagedError if the record differs from the committed one.
         """
         body = self._log.body(transaction, key, value) if table == LOGGED else check_sealed(table, key, value)
         if body is None:
@@ -260,7 +261,7 @@ class Store:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """Let every read in this block see the commit that was the last one at its beginning."""
+        """Make every read in this block see the same commit: the last one when the block begins."""
         with begin(self._environment) as self._pinned:
             try:
                 yield
@@ -268,14 +269,17 @@ class Store:
                 self._pinned = None
 
     def copy(self, folder: Path) -> None:
-        """Copy the last commit, compact, into an empty folder. Raises RunError if the copy cannot be written."""
+        """Write a compact copy of the last commit into an empty folder. Raises RunError if it cannot be written."""
         try:
             self._environment.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise RunError(f"{folder}: the store cannot be copied here ({error})") from None
 
     def _read(self, what: str, read: Callable[[lmdb.Transaction], Result]) -> Result:
-        """Read in one transaction. Values are copied before it ends. Raises DamagedError if LMDB cannot read."""
+        """Call `read` in a transaction. `read` must copy what it returns. Raises DamagedError if LMDB cannot read.
+
+        `what` names the table for the error.
+        """
         with self._open_transaction() as transaction:
             try:
                 return read(transaction)
@@ -298,8 +302,11 @@ def open_table(environment: lmdb.Environment, name: str) -> Handle:
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """Begin a read transaction. Its values are views of LMDB's pages and end with it. Raises RunError if LMDB fails."""
-    path = environment.path()  # LMDB may close a damaged environment, which then has no path
+    """Begin a read transaction. Its values are views of LMDB's pages, valid until it ends.
+
+    Raises RunError if LMDB fails.
+    """
+    path = environment.path()  # ask before: LMDB may close a damaged environment, which then has no path
     try:
         return _run_with_growth(environment, lambda: environment.begin(buffers=True))
     except lmdb.Error as error:
@@ -307,10 +314,7 @@ def begin(environment: lmdb.Environment) -> lmdb.Transaction:
 
 
 def _run_with_growth(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
-    """Return the result of `act`.
-
-    If another process (the writer) has enlarged the map meanwhile, first enlarge the map of this process.
-    """
+    """Return the result of `act`. If another process has enlarged LMDB's map, first enlarge the map of this process."""
     while True:
         try:
             return act()

@@ -1,7 +1,7 @@
-"""Checks of every invariant over all records of a store, with one line for each violation. Pure.
+"""Check all invariants over the records of a store. Each violation is one line of text. Pure.
 
-Settings that may change at a resume (limits, sizes, schedules) are not checked, because records do not name the
-settings in force.
+Records are not checked against settings that may change at a resume (limits, sizes, schedules), because a record does
+not say under which settings it was made.
 """
 
 import tomllib
@@ -19,10 +19,10 @@ from spade.decoding import UnreadableError, try_decode
 def find_problems(found: StoreContents) -> list[str]:
     """Return one line for each violation; empty if all invariants hold."""
     if found.damaged:
-        # Violations that follow from damaged records would fill the list.
+        # Stop here, because damaged records cause many further violations.
         return found.damaged
     if found.header is None:
-        return ["meta run: is missing, so nobody can say what run this is"]
+        return ["meta run: is missing, so the settings of the run are not known"]
     try:
         settings = try_decode(_read_settings, found.header.settings.encode())
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""Checks from trainable to trained: designer groups, the queue, batches, versions, and their counts."""
+"""Check the records of training: designer groups, the queue, batches, versions, and their counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ def _check_design_groups(found: StoreContents) -> Iterator[str]:
         if group.closed != closed.get(key, 0) or group.closed > group.jobs:
             yield f"design_groups {key}: {group.closed} of {group.jobs} jobs closed, in truth {closed.get(key, 0)}"
         if group.members and not group.train:
-            yield f"design_groups {key}: has members and is not to be trained"
+            yield f"design_groups {key}: has members, although it is not trained"
         for member in group.members:
             yield from (f"design_groups {key}: {line}" for line in _check_design_member(found, member))
 
@@ -50,7 +50,7 @@ def _check_design_member(found: StoreContents, member: Member) -> Iterator[str]:
 
 
 def _check_groups(found: StoreContents) -> Iterator[str]:
-    """Check that each group and trajectory is trained once and matches its plays or design."""
+    """Check that no group or trajectory is trained twice, and that each matches its plays or its design."""
     orders = Counter(group.order for _, group in found.groups())
     trajectories = Counter(member.trajectory for _, group in found.groups() for member in group.members)
     for order, count in orders.items():
@@ -85,7 +85,7 @@ def _check_batches(found: StoreContents) -> Iterator[str]:
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
     if steps != list(range(1, counters.taken_step + 1)):
-        yield f"batches: {len(steps)} are here, not every one of the {counters.taken_step} steps that were taken"
+        yield f"batches: the {len(steps)} records are not those of the {counters.taken_step} steps that were taken"
     if counters.retired_step > counters.taken_step:
         yield f"batches: step {counters.retired_step} retired, the last one taken is {counters.taken_step}"
     for batch in found.batches.values():
@@ -100,7 +100,7 @@ def _check_batches(found: StoreContents) -> Iterator[str]:
 
 
 def _check_conservation(found: StoreContents) -> Iterator[str]:
-    """Check that each trainable trajectory was trained, wasted, or still waits: in total, and for designers alone."""
+    """Check that each trainable trajectory was trained or wasted, or waits: over all trajectories and over designs."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
     designers = [group for group in taken if group.role == "designer"]
@@ -121,7 +121,10 @@ def _check_conservation(found: StoreContents) -> Iterator[str]:
 
 
 def _check_balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
-    """Compare numbers of records with `counted`, the counters of trainable, trained and wasted trajectories."""
+    """Compare numbers of trajectories in the records with `counted`, the counters (trainable, trained, wasted).
+
+    `made` must have become trainable, `taken` are in batches, `waiting` are in the queue or in unformed groups.
+    """
     trainable, trained, wasted = counted
     if taken != trained:
         yield f"batches: hold {taken} {what}, {trained} were counted"
@@ -139,7 +142,7 @@ def _count_members(groups: Iterable[GroupRecord]) -> int:
 
 
 def _count_trainable_plays(found: StoreContents) -> int:
-    """Count the plays that must have become trainable: the plays of chunks with different returns."""
+    """Count the plays that must have become trainable: unhinted plays of scored chunks with different returns."""
     count = 0
     for (owner, index), plays in found.chunks().items():
         environment = found.environments.get(owner)
@@ -175,7 +178,7 @@ def _check_publications(found: StoreContents) -> Iterator[str]:
     newest = found.counters.newest
     last = next(reversed(found.publications.values()), None)
     if newest != last:
-        yield "publications: the newest is not the one that was counted"
+        yield "publications: the newest record is not the newest publication in the counters"
     for key, publication in found.publications.items():
         if not 0 <= publication.weights.step <= found.counters.taken_step:
-            yield f"publications {key}: of step {publication.weights.step}, which was never taken"
+            yield f"publications {key}: is of step {publication.weights.step}, which was never taken"

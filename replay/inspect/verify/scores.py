@@ -1,4 +1,4 @@
-"""Checks of figures computed from plays: scores, regret, rewards, averages and the memory are computed again."""
+"""Check scores, regrets, rewards, averages and the memory by computing their figures again from the plays."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,10 @@ def _check_scores(found: StoreContents, settings: Config) -> Iterator[str]:
         least = None if score.luck is None else compute_least_regret(plays)
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
-            yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
+            yield (
+                f"environments {key}: scored over {score.plays} finished and {score.voids} void plays, "
+                f"it has {counts[0]} and {counts[1]}"
+            )
         if (score.regret, score.regret_error) != ((regret.mean, regret.error) if regret else (None, None)):
             yield f"environments {key}: its regret is {score.regret}, its plays say {regret and regret.mean}"
         elif score.mean_return != mean:
@@ -46,9 +49,9 @@ def _check_scores(found: StoreContents, settings: Config) -> Iterator[str]:
         elif score.least_regret != (least and least.mean):
             yield f"environments {key}: its least regret is {score.least_regret}, its plays say {least and least.mean}"
         elif not 0 <= (score.luck or 0) <= _count_most_luck(environment, plays):
-            yield f"environments {key}: {score.luck} lost plays count as void, its plays and its audit say otherwise"
+            yield f"environments {key}: {score.luck} lost plays count as void, its plays and its audit do not allow it"
         elif score.reward != _compute_earned(environment, score, plays, settings):
-            yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
+            yield f"environments {key}: its designer reward is {score.reward}, which does not follow from its figures"
 
 
 def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
@@ -72,10 +75,10 @@ def _compute_earned(
 
 
 def _find_win_return(plays: Sequence[PlayRecord], score: Score, newest: float) -> float:
-    """Return a `play.win_return` with which the plays have the win rates of the score.
+    """Return a `play.win_return` under which the plays have the win rates of the score.
 
-    `newest` is only the first try, because a resume may have changed the setting since the window was scored. If no
-    value fits, return `newest`.
+    A resume may have changed the setting since the window was scored. So `newest`, the present setting, is only the
+    first value to try. If no value fits, return `newest`.
     """
     finished = [play for play in plays if play.state == "finished"]
     rates = (False, score.win_rate), (True, score.win_rate_hinted)
@@ -90,7 +93,7 @@ def _is_unaudited(environment: Environment) -> bool:
 
 
 def _check_averages(found: StoreContents, reward: Reward) -> Iterator[str]:
-    """Add the windows of each skill to its averages again, in their closing order."""
+    """Compute the averages of each skill again from its windows, in the order in which they closed."""
     closed: dict[str, list[tuple[int, str, Score, float]]] = {}
     for key, environment in found.environments.items():
         score = environment.score
@@ -99,7 +102,7 @@ def _check_averages(found: StoreContents, reward: Reward) -> Iterator[str]:
         enters = environment.state == "closed" and not _is_unaudited(environment) and score.mean_return is not None
         if enters != (score.order is not None):
             where = f"its place in the averages of {environment.skill} is {score.order}"
-            yield f"environments {key}: {where}, its state says otherwise"
+            yield f"environments {key}: {where}, although it is {environment.state}"
         if score.order is not None and score.mean_return is not None:
             closed.setdefault(environment.skill, []).append((score.order, key, score, score.mean_return))
     for skill in closed.keys() | found.counters.averages.keys():

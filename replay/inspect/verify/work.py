@@ -1,4 +1,4 @@
-"""Checks of jobs, rejects, environments, plays and trajectories: each exists and agrees with the others."""
+"""Check jobs, rejects, environments, plays and trajectories: that each record exists and agrees with the others."""
 
 import math
 from collections import Counter
@@ -29,13 +29,14 @@ def find_work_problems(found: StoreContents) -> Iterator[str]:
 def _check_jobs(found: StoreContents) -> Iterator[str]:
     counters = found.counters
     if sorted(job.number for job in found.jobs.values()) != list(range(counters.jobs)):
-        yield f"jobs: {len(found.jobs)} are here, not every one of the {counters.jobs} that were opened"
+        yield f"jobs: the {len(found.jobs)} records are not those of the {counters.jobs} jobs that were opened"
     failed = sum(job.state == "failed" for job in found.jobs.values())
     if failed != counters.failed_jobs:
         yield f"jobs: {failed} failed, {counters.failed_jobs} were counted"
     for key, job in found.jobs.items():
-        if (job.state == "admitted") != (make_environment_id(job) in found.environments):
-            yield f"jobs {key}: is {job.state}, its environment {make_environment_id(job)} says otherwise"
+        if (job.state == "admitted") != (exists := make_environment_id(job) in found.environments):
+            environment = f"{make_environment_id(job)} {'exists' if exists else 'is missing'}"
+            yield f"jobs {key}: is {job.state}, but its environment {environment}"
         if (job.state == "leased") != bool(job.holder) and job.state in OPEN:
             yield f"jobs {key}: is {job.state} and held by {job.holder or 'nobody'}"
         if not job.program and group_id(job.round, job.skill) not in found.design_groups:
@@ -79,18 +80,18 @@ def _check_levels(found: StoreContents) -> Iterator[str]:
 
 def _check_rejects(found: StoreContents) -> Iterator[str]:
     if len(found.rejects) != found.counters.rejected_candidates:
-        yield f"rejects: {len(found.rejects)} are here, {found.counters.rejected_candidates} were counted"
+        yield f"rejects: {len(found.rejects)} are stored, {found.counters.rejected_candidates} were counted"
     for key, reject in found.rejects.items():
         job = found.jobs.get(reject.job)
         if job is None or (reject.lease, reject.attempt) not in job.attempts:
-            yield f"rejects {key}: its job {reject.job} does not know it"
+            yield f"rejects {key}: its job {reject.job} does not list it"
         if key not in found.trajectories and key not in found.dropped and not (job and job.program):
             yield f"rejects {key}: its trajectory is missing"
 
 
 def _check_environments(found: StoreContents) -> Iterator[str]:
     if len(found.environments) != found.counters.environments:
-        yield f"environments: {len(found.environments)} are here, {found.counters.environments} were admitted"
+        yield f"environments: {len(found.environments)} are stored, {found.counters.environments} were admitted"
     for key, environment in found.environments.items():
         job = found.jobs.get(environment.job)
         if (
@@ -113,7 +114,7 @@ def _check_environments(found: StoreContents) -> Iterator[str]:
                 yield f"environments {key}: its memory parent {parent} is missing"
         closed = environment.state != "active"
         if closed != (environment.score is not None) or closed != (environment.closed_at is not None):
-            yield f"environments {key}: is {environment.state}, its score or its closing time contradicts this"
+            yield f"environments {key}: is {environment.state}, but its score or its closing time does not fit this"
         if [chunk.index for chunk in environment.chunks] != list(range(len(environment.chunks))):
             yield f"environments {key}: its chunks are not numbered from 0"
     for key in found.sources:
@@ -169,7 +170,7 @@ def _check_plays(found: StoreContents) -> Iterator[str]:
     for (owner, chunk), plays in found.chunks().items():
         arms = [sorted(play.index for play in plays if play.hinted == hinted) for hinted in (False, True)]
         if len(set(arms[0])) != len(arms[0]) or (arms[1] and arms[0] != arms[1]):
-            yield f"plays {make_chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
+            yield f"plays {make_chunk_id(owner, chunk)}: its two arms must play the same instances, each once"
 
 
 def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
@@ -180,7 +181,7 @@ def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
         if tokens.sampled != play.sampled:
             yield f"plays {key}: {play.sampled} sampled tokens, {tokens.sampled} in its trajectory"
         if tokens.versions and tokens.oldest != play.version:
-            yield f"plays {key}: of version {play.version}, its trajectory of {tokens.oldest}"
+            yield f"plays {key}: has version {play.version}, its trajectory has {tokens.oldest}"
     if not (math.isfinite(play.episode_return) and -1 <= play.episode_return <= 1):
         yield f"plays {key}: its return is {play.episode_return}"
 
@@ -194,5 +195,5 @@ def _check_trajectories(found: StoreContents) -> Iterator[str]:
         if tokens.flaw:
             yield f"trajectories {key}: {tokens.flaw}, and it is not in quarantine"
     if len(found.quarantine) != found.counters.quarantined:
-        yield f"quarantine: {len(found.quarantine)} are here, {found.counters.quarantined} were counted"
+        yield f"quarantine: {len(found.quarantine)} are stored, {found.counters.quarantined} were counted"
     yield from (f"quarantine {key}: its provenance is sound" for key, flaw in found.quarantine.items() if not flaw)

@@ -24,7 +24,7 @@ class Regret(msgspec.Struct, frozen=True):
     error: float | None
     """Standard error of the paired difference; None for fewer than two pairs."""
     pairs: int
-    """Number of pairs: instances with a hinted and an unhinted play."""
+    """Number of pairs of an unhinted play and its hinted twin."""
 
 
 class Bounds(NamedTuple):
@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class PairCounts(NamedTuple):
-    """Counts of pairs: those with a void play, and those with a won hinted play, by what the unhinted play did.
+    """Counts of a window's pairs. Pairs with a won hinted play are divided by what the unhinted play did.
 
     A player who knows the secret needs no more turns than the hinted play. So an unhinted play that took more turns
     has explored.
@@ -70,14 +70,18 @@ class PairCounts(NamedTuple):
 
     @property
     def exploring_helps(self) -> bool:
-        """True if the win rate of the plays that explored exceeds the share of all plays that won without exploring."""
+        """True if players that explore win more often than players win without exploring.
+
+        Over the known pairs, compares the win rate of the unhinted plays that explored with the share of all unhinted
+        plays that won without exploring. Void pairs count against exploring.
+        """
         return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
 
     def count_cut_losses(self, plays: int) -> int | None:
         """Estimate how many of `plays` unhinted plays were lost before they could explore.
 
-        The estimate is `plays` times the share of such plays among those of the pairs. Returns None without a void
-        pair and without a play that explored and won.
+        The estimate is `plays` times the share of such plays in the pairs. Returns None if no pair is void and no play
+        explored and won.
         """
         if not self.found + self.void:
             return None
@@ -91,7 +95,7 @@ def compute_mean_return(finished: Sequence[PlayRecord]) -> float | None:
 
 
 def pair_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
-    """Return (unhinted return, hinted return) of each instance whose plays finished in both arms."""
+    """Return (unhinted return, hinted return) of each pair in which both plays finished."""
     return [(unhinted.episode_return, hinted.episode_return) for unhinted, hinted in _pair_plays(finished)]
 
 
@@ -118,7 +122,7 @@ def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: fl
         for wins, half in zip(won, halves, strict=True)
     )
     plays = len(unhinted)
-    # The possible win rate nearest to 0.5.
+    # The error is greatest for the possible win rate that is nearest to 0.5.
     rate = min(max(0.5, sum(won) / plays), min(sum(won) + doubtful, plays) / plays)
     error = math.sqrt(rate * (1 - rate) * sum(1 / len(half) for half in halves))
     return Change(Bounds(late.least - early.greatest, late.greatest - early.least), error)
@@ -143,7 +147,7 @@ def count_pairs(plays: Iterable[PlayRecord], win_return: float) -> PairCounts:
 
 
 def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
-    """Return the regret over pairs (unhinted return, hinted return), one for each instance; None without a pair."""
+    """Return the regret over pairs (unhinted return, hinted return); None without a pair."""
     return _average_differences([hinted - unhinted for unhinted, hinted in pairs])
 
 
@@ -174,7 +178,7 @@ def _is_won(play: PlayRecord, win_return: float) -> bool:
 
 
 def _pair_plays(plays: Iterable[PlayRecord]) -> list[tuple[PlayRecord, PlayRecord]]:
-    """Return (unhinted play, hinted play) of each instance, if its plays ended in both arms."""
+    """Return the pairs (unhinted play, hinted twin) in which both plays ended. Twins have the same index."""
     arms = {(play.index, play.hinted): play for play in plays if play.state in ENDED}
     return [(arms[i, False], play) for (i, hinted), play in arms.items() if hinted and (i, False) in arms]
 

@@ -15,8 +15,8 @@ NOVELTY_WEIGHT = 0.2  # weight of the novelty; the weight of the anchor is 1
 
 
 class WindowFigures(msgspec.Struct, frozen=True):
-    """The figures of a window, as a reward sees them. Without void plays and luck, the bounds of
-    `win_rate` and of `mean_return` are equal."""
+    """The figures of a window from which a reward is computed. Without void plays and luck, each figure's bounds are
+    equal."""
 
     regret: Regret | None
     """The least regret over the pairs of chunk 0; None without a pair."""
@@ -25,15 +25,15 @@ class WindowFigures(msgspec.Struct, frozen=True):
     mean_return: Bounds
     """Mean return of the same plays."""
     slow: float | None
-    """The slow average of the skill before this window; None for the first window."""
+    """The slow moving average of the skill's mean returns before this window; None for the skill's first window."""
     similarity: float | None
     """Similarity of the program to the nearest program in memory; None if the memory was empty."""
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
     found: Regret | None = None
-    """`regret`, but a loss before the play could explore counts at most 0. None if exploring does not help."""
+    """Like `regret`, but a loss before the play could explore counts at most 0. None if exploring does not help."""
     explored_rate: Bounds | None = None
-    """`win_rate`, but losses before the play could explore count as void.
+    """Like `win_rate`, but losses before the play could explore count as void.
 
     None if no play explored and won, and no pair is void.
     """
@@ -47,8 +47,9 @@ def regret_and_anchor(window: WindowFigures, settings: Reward) -> float:
 def progress(window: WindowFigures, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · the absolute change of the win rate, normalised.
 
-    The change takes the place of the anchor: it is the absolute learning progress |new − old| of Portelas et al. 2019.
-    Its weights get newer from chunk to chunk. The change of a few plays is mostly luck, so it is shrunk by its error.
+    The change takes the place of the anchor: it is the absolute learning progress |new − old| of Portelas et al. 2019,
+    because the policy gets newer from chunk to chunk. The change of a few plays is mostly luck, so it is shrunk by its
+    error.
     """
     size = 0.0
     if window.change is not None:
@@ -58,11 +59,11 @@ def progress(window: WindowFigures, settings: Reward) -> float:
 
 
 def finding(window: WindowFigures, settings: Reward) -> float:
-    """Return `regret_and_anchor`, but only as far as players can find out what the hint says.
+    """Return `regret_and_anchor`, reduced if players cannot find out what the hint says.
 
-    If the win rate rose within the window by more than its error, all is paid. Otherwise:
+    If the win rate rose within the window by more than its error, nothing is reduced. Otherwise:
 
-    * The regret is paid only if exploring helps. A loss before the play could explore counts at most 0 in it.
+    * The regret is paid only if exploring helps. A loss before the play could explore adds at most 0 to the regret.
     * If at least one play explored and won, these losses also count as void in the anchor.
     """
     if window.change is not None and window.change.bounds.least > window.change.error:

@@ -21,7 +21,7 @@ from replay.ledger.reward.kinds import KINDS, WindowFigures
 from spade.config import Config, Reward
 
 LEARNABLE = (0.2, 0.8)
-FAST = 0.2  # Weight of a new window. An older window fades after about five windows, fewer than a round has.
+FAST = 0.2  # weight of the newest window, so that the fast average shows about the last five, fewer than a round has
 
 
 def score_of(
@@ -64,7 +64,7 @@ def score_of(
 def measure(
     plays: Sequence[PlayRecord], score: Score, similarity: float | None, win_return: float
 ) -> WindowFigures | None:
-    """Bound the figures of a window, given its plays and the win rate, luck and slow average of its score.
+    """Return the figures of a window with their bounds. Uses the win rate, luck and slow average of its score.
 
     Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
     None), void plays are left out.
@@ -94,7 +94,7 @@ def measure(
 
 
 def compute_window_reward(window: WindowFigures | None, quarantined: bool, settings: Reward) -> float | None:
-    """Return the designer's reward for a window; None if the figure that it rewards was not measured."""
+    """Return the designer's reward for a window. If a figure that it needs was not measured, return None."""
     if quarantined:
         return 0.0
     return None if window is None else KINDS[settings.kind](window, settings)

@@ -179,8 +179,8 @@ def test_the_transcript_of_a_game_has_its_actions_and_rewards(spade, shape, tmp_
 
 
 @pytest.mark.parametrize(("fields", "says"), [
-    ({"state": "void", "fault": f"exception: {EVIL}"}, r"is void: exception: \x1b[2J\u202e; only a finished one"),
-    ({"state": "leased"}, "is leased; only a finished one"),
+    ({"state": "void", "fault": f"exception: {EVIL}"}, r"is void: exception: \x1b[2J\u202e; only a finished play"),
+    ({"state": "leased"}, "is leased; only a finished play"),
     ({"turns": 3}, "has 3 turns, but tokens of only 1"),
 ])  # fmt: skip
 def test_a_play_that_cannot_be_shown_is_refused_in_one_line(spade, shape, tmp_path, fields, says):
@@ -196,5 +196,5 @@ def test_a_play_without_its_tokens_or_of_no_such_id_is_refused_in_one_line(spade
     kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=")
     id = kept.play("<answer>done</answer>")
     kept.keep(("trajectories", id, None))
-    assert "were deleted, as replay.retain_s" in spade("env", "show", "run", id, cwd=tmp_path).stderr
+    assert "were deleted (replay.retain_s" in spade("env", "show", "run", id, cwd=tmp_path).stderr
     assert "no play 'e000000-0u009'" in spade("env", "show", "run", "e000000-0u009", cwd=tmp_path).stderr

@@ -61,7 +61,7 @@ def test_a_variant_that_the_domain_does_not_have_is_refused(domain, variant, tak
         if taken:
             ledger.apply(sent, "designer/1", 0.0)
         else:
-            with pytest.raises(RefusalError, match=f"is none of the variants of run.domain = '{domain}'"):
+            with pytest.raises(RefusalError, match=f"is not a variant of run.domain = '{domain}'"):
                 ledger.apply(sent, "designer/1", 0.0)
     assert (ledger.state.counters.rejected_candidates, ledger.state.counters.environments) == (taken, taken)
 
@@ -112,7 +112,7 @@ def test_a_design_under_a_lease_that_nobody_was_given_is_refused(lease):
 def test_an_attempt_that_no_designer_makes_is_refused(attempt):
     ledger, job = designing("design.attempts=5")
     for request in (rejected(job, 1, attempt), msgspec.structs.replace(environment(job, 1), attempt=attempt)):
-        with pytest.raises(RefusalError, match=f"job j000000: attempt {attempt} is not one of 5"):
+        with pytest.raises(RefusalError, match=f"job j000000: attempt {attempt} is not one of 1 to 5"):
             ledger.apply(request, "designer/1", 0.0)
 
 

@@ -172,7 +172,7 @@ def test_work_that_is_not_of_the_pool_is_refused():
     ):
         with pytest.raises(RefusalError, match=why):
             ledger.apply(wrong, "curator/1", 0.0)
-    for digest, why in (("", "start curators"), ("0" * 32, "the pool here is 000000000000, the run's is")):
+    for digest, why in (("", "start curators"), ("0" * 32, "your pool is 000000000000, the run's is")):
         with pytest.raises(RefusalError, match=why):
             ledger.apply(LeaseDesigns(1, 0.0, digest), "curator/2", 0.0)
     designed = started(config())

@@ -134,7 +134,7 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
     again = replace(found, trajectories=found.trajectories | {"j000000": flawed})
     assert find_problems(again) == [
         "trajectories j000000: version 9 was never published, and it is not in quarantine",
-        "quarantine: 2 are here, 1 were counted",
+        "quarantine: 2 are stored, 1 were counted",
         "quarantine another: its provenance is sound",
     ]
 

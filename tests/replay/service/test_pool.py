@@ -115,7 +115,7 @@ async def test_designers_and_curators_of_another_pool_are_refused_in_one_line(ru
     async with supervised(run, SETTINGS, "replay"):
         for role, digest, line in (
             ("designer", "", "this run plays a pool: start curators"),
-            ("curator", "0" * 32, "the pool here is 000000000000, the run's is"),
+            ("curator", "0" * 32, "your pool is 000000000000, the run's is"),
         ):
             async with peers.joined(f"ipc://{run}/replay", SETTINGS, role) as peer:
                 with pytest.raises(RefusedError, match=line):

@@ -145,7 +145,7 @@ def test_nonsense_in_a_message_keeps_no_other_play_from_being_taken(ledger):
     first, second, third, *_ = lease(ledger)
     bad = list(senseless(ended(second, 1.0, 1)))
     message = SubmitPlays((ended(first, 1.0, 1), *bad, ended(third, 0.0, 1), ended(first, 0.0, 1)))
-    with pytest.raises(RefusalError, match=f"play {second.id}: .*; the other 3 of 8 plays are taken"):
+    with pytest.raises(RefusalError, match=f"play {second.id}: .*; the other 3 of 8 plays are kept"):
         ledger.apply(message, "agent/1", 0.0)
     states = [ledger.state.plays[play.id].state for play in (first, second, third)]
     assert states == ["finished", "leased", "finished"]
