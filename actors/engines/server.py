@@ -63,7 +63,7 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
 
     The engine computes in `dtype`, unless `settings.arithmetic` names another type. Weights with an empty digest are
     not checked.
-    Raises WeightsError if the weights are unfit, ConfigError or RunError if the model cannot run here.
+    Raises WeightsError if the folder holds other weights, ConfigError or RunError if the model cannot run here.
     """
     match settings.kind:
         case "torch":

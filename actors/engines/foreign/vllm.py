@@ -26,8 +26,9 @@ from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
-_BLOCK = 128  # tokens; vLLM chooses 16 to 128
-# `engine.kv_bytes` sets the memory. With a larger share, vLLM would refuse a GPU that the learner uses as well.
+_BLOCK = 128  # tokens in vLLM's largest blocks of keys; it chooses 16 to 128
+# The share of the GPU's memory that must be free when vLLM starts. It is small, because the learner may use the same
+# GPU. `engine.kv_bytes` sets the memory that vLLM takes.
 _ANY = 0.01
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say why"
 _PARTING_S = 1.0  # vLLM's processes need no more time to end: they hold no state that matters

@@ -1,7 +1,7 @@
 """The link between the bus and an engine's thread: it queues requests by sender, orders them and returns the answers.
 
-The engine runs in a thread of its own (`thread`). Orders go there through a queue. Results come back as calls in trio's
-thread. The number of requests accepted at once bounds both.
+The engine runs in a thread of its own (`thread`). It takes its orders from a queue, and returns results by calling
+functions in trio's thread. The queue stays short, because only `_MOST_OPEN` requests are accepted at once.
 """
 
 import itertools
@@ -51,10 +51,9 @@ class PendingRequest:
 
 
 class RequestQueue:
-    """The part of the service in trio's thread.
+    """The requests of all senders. Gives the engine as many as fit its rows. Used only in trio's thread.
 
-    It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
-    published weights. If `follower` is None, the engine has its own weights.
+    `follower` keeps the engine on the newest published weights. If `follower` is None, the engine has its own weights.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class RequestQueue:
         self._engine = engine
         self._beat_s = config.bus.heartbeat_s
         self._room = trio.Semaphore(_MOST_OPEN)
-        # `_room` bounds the queue: each accepted request has at most one order to sample and one to forget. Orders to
-        # load weights are few.
+        # `_room` bounds this queue: each accepted request adds at most one Submit and one Cancel. Orders to load
+        # weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._shares = RoleShares(config.engine.rows)
         self._open: dict[int, PendingRequest] = {}
@@ -83,15 +82,15 @@ class RequestQueue:
     def order(self, weights: Weights) -> None:
         """Order the engine to sample from these weights. They must be on this host.
 
-        They replace weights that still wait.
+        Weights that were ordered earlier and still wait are skipped.
         """
         self._newer = weights
         self._begin()
 
     async def run(self) -> None:
-        """Serve until cancelled. Then the thread finishes its step and ends."""
-        told = self._answer, self._record_served
-        torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
+        """Serve until cancelled. The engine's thread then finishes its step and ends."""
+        callbacks = self._answer, self._record_served
+        torch_loop = partial(work, self._engine, self._orders, *callbacks, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
@@ -142,7 +141,8 @@ class RequestQueue:
     def _begin(self) -> None:
         """Give the engine the requests that may begin now.
 
-        While weights wait for the sequences in flight to end, nothing begins.
+        If `engine.swap` is "wait" and new weights are ordered, no request begins until the sequences in flight have
+        ended.
         """
         if self._newer is not None:
             if self._waits and self._shares.begun:

@@ -45,11 +45,11 @@ class Layer(NamedTuple):
     """Weights of the down projection."""
 
     window: int | None
-    """Sliding window of the attention, in tokens."""
+    """Sliding window of the attention, in tokens. None if a token sees all earlier tokens."""
 
 
 class Dense:
-    """Computes logits of packed tokens; see `forward.Forward`. The model's parameters become views of joined ones."""
+    """Computes logits of packed tokens; see `forward.Forward`. Makes the model's parameters views of joined tensors."""
 
     def __init__(self, model: Any) -> None:
         """Take over `model`, for which `is_dense` must be True."""

@@ -47,10 +47,10 @@ class Modules:
 
 
 def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, KvStore]:
-    """Open a forward that agrees with the model's own. Return the forward and a small store of its shapes.
+    """Open a forward that agrees with the model's own. Return the forward and a small store with its keys' shapes.
 
-    The two forwards are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like
-    one. For a bfloat16 model, our bfloat16 forward must also be about as close to float32 as the model's own.
+    The two forwards are compared in float32. Rounding to bfloat16 would hide errors, and on some models it would look
+    like an error. For a bfloat16 model, our bfloat16 forward must also be about as close to float32 as the model's own.
 
     Raises ConfigError if the engine cannot run the model, or if the two forwards disagree.
     """
@@ -72,7 +72,7 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
             agrees = agrees and is_as_near(found, rounded, exact)
     if not agrees:
         raise cannot_run(model, f"its attention is not {own} attention")
-    # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
+    # The probe is shorter than most windows, so the comparison would not notice a missing window.
     if (
         isinstance(forward, Modules)
         and has_sliding_window(model.config.get_text_config())

@@ -1,4 +1,4 @@
-"""The memory for keys and values of sequences in flight and at rest, within one bound."""
+"""The memory for keys and values of sequences in flight and of ended sequences, within one bound."""
 
 from collections.abc import Collection, Sequence
 

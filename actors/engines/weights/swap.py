@@ -1,4 +1,4 @@
-"""Check that an engine samples from the announced weights. The check runs on the model before its first token."""
+"""Load announced weights into an engine and check their canary before the engine samples from them."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from spade.policy.manifest import PARAMETERS
 from spade.protocol import Weights
 from spade.text import format_beside
 
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}  # nats, by `model.dtype`
 
 log = logging.getLogger(__name__)
 
