@@ -46,7 +46,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "letter_counting": {"min_words": 1, "max_words": 3},
     "spell_backward": {"min_word_len": 3, "max_word_len": 3},
 }  # fmt: skip
-"""Parameters by data set, restricted to one digit or three letters."""
+"""Parameters by data set, for very small problems: one-digit numbers, and words of a few letters or a few words."""
 
 TRANSFER: Mapping[str, Mapping[str, Any]] = {
     "calendar_arithmetic": {},
@@ -67,7 +67,7 @@ TRANSFER: Mapping[str, Mapping[str, Any]] = {
         "min_terms": 2, "max_terms": 2, "min_value": 1, "max_value": 9, "operators_weights": [0.5, 0.5, 0.0],
     },
 }  # fmt: skip
-"""Parameters by data set, of about the same size. None of these is in `SMALL`."""
+"""Parameters by data set, for problems about as small as those of `SMALL`. No data set is in both."""
 
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
@@ -91,7 +91,7 @@ def read_small(datasets: Mapping[str, Mapping[str, Any]], protocol: Protocol, _:
 
 
 def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], sampling: Sampling, samples: int) -> Suite:
-    """Make a suite that asks the questions of small data sets as they are. `samples` is for the whole protocol."""
+    """Make a suite that asks the questions of small data sets as they are. `samples` is for the protocol `paper`."""
     whole = Protocol(name="paper", prompt="{problem}", sampling=sampling, samples=samples, grading="box", draws=32)
     short = replace(whole, name="short", samples=1, draws=8)
     return Suite(name, {"paper": whole, "short": short}, partial(read_small, datasets), packages=PACKAGES)

@@ -35,7 +35,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
             DOMAINS[order.item.category](shuffle=False),
             model=agent,
             model_roles={"user": user},
-            sample_id=[order.item.told["id"]],
+            sample_id=[order.item.content["id"]],
             log_dir=folder,
             display="none",
             max_retries=0,
