@@ -101,8 +101,8 @@ def explain_misfit(request: Generate, context_tokens: int, vocabulary: int) -> s
         return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"
     prompt = unpack_ids(request.prompt)
     if len(prompt) + request.max_tokens > context_tokens:
-        asked = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
-        return f"{asked} exceed engine.context_tokens = {context_tokens}"
+        wanted = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
+        return f"{wanted} exceed engine.context_tokens = {context_tokens}"
     if not (prompt.min() >= 0 and prompt.max() < vocabulary):
         return f"the prompt has ids outside of the model's {vocabulary} tokens"
     if not COLDEST <= request.temperature < float("inf"):

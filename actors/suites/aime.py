@@ -39,7 +39,7 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _answer(row: DataRow) -> str:
-    """Return a whole number from 0 to 999 without leading zeros. Reads the box of a text, if it has one.
+    """Return the answer, a whole number from 0 to 999, without leading zeros. A boxed answer in the text counts first.
 
     Raises RunError.
     """

@@ -1,8 +1,8 @@
 """Reasoning-Gym: generated problems.
 
 `reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of
-the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The suite keeps
-game_of_life_halting, although the library's scorer rewards nonsense there.
+the library's own hard evaluation. Each data set has 500 problems from seed 42, and some of them are items. The suite
+keeps game_of_life_halting, although the library's scorer rewards nonsense there.
 `reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
 other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
 nothing from short answers alone.
@@ -71,7 +71,7 @@ TRANSFER: Mapping[str, Mapping[str, Any]] = {
 
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader. Item n of a data set has the place that seed n draws."""
+    """See Reader. Item n of a data set is the problem at the place that seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
         SuiteItem(f"{dataset}/{place}", category, _make_program(dataset, _set_size(parameters), index=place), _SEED)
@@ -98,7 +98,7 @@ def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], samp
 
 
 def _set_size(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for a data set of 500, because the items of the data set acre depend on its size."""
+    """Return parameters for a data set of 500. The size matters, because the problems of `acre` depend on it."""
     return {**parameters, "size": _PLACES}
 
 

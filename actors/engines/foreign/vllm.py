@@ -40,7 +40,7 @@ class VllmEngine(AsyncioEngine):
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights`. An empty digest is not checked.
 
-        Raises WeightsError if they are unfit, ConfigError if the model cannot run here.
+        Raises WeightsError if the folder holds other weights, ConfigError if the model cannot run here.
         """
         require("vllm")
         _prepare(settings)
@@ -136,9 +136,9 @@ class VllmEngine(AsyncioEngine):
         # a unique salt, so that no other request shares these keys
         prompt = {"prompt_token_ids": ids, "cache_salt": name}
         last: Any = None
-        asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
+        sampling = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
         with _check_alive():
-            async for output in self._llm.generate(prompt, asked, name):
+            async for output in self._llm.generate(prompt, sampling, name):
                 last = output
         return [chosen[id].logprob for id, chosen in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 

@@ -1,4 +1,4 @@
-"""The link between the bus and an engine's thread: it queues requests by sender, orders them and returns the answers.
+"""The link between the bus and an engine's thread: it accepts requests, decides which begins next, and sends answers.
 
 The engine runs in a thread of its own (`thread`). It takes its orders from a queue, and returns results by calling
 functions in trio's thread. The queue stays short, because only `_MOST_OPEN` requests are accepted at once.
@@ -28,7 +28,7 @@ _MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the so
 
 @dataclass
 class PendingRequest:
-    """A pending request. Times are in seconds on trio's clock."""
+    """A request that was accepted and is not answered yet. Times are in seconds on trio's clock."""
 
     incoming: IncomingRequest
     """The message and its sender."""
@@ -150,35 +150,35 @@ class RequestQueue:
             self._orders.put(self._newer)
             self._newer = None
         while (number := self._shares.begin()) is not None:
-            asked = self._open[number]
-            asked.began = trio.current_time()
-            self._queued_s.append(asked.began - asked.since)
-            self._orders.put(Submit(number, asked.request))
+            pending = self._open[number]
+            pending.began = trio.current_time()
+            self._queued_s.append(pending.began - pending.since)
+            self._orders.put(Submit(number, pending.request))
 
     def _close(self, number: int) -> PendingRequest | None:
         """Remove a request and return it. Returns None if it was removed before."""
-        asked = self._open.pop(number, None)
-        if asked is not None:
-            del self._numbers[asked.incoming.peer, asked.incoming.id]
+        pending = self._open.pop(number, None)
+        if pending is not None:
+            del self._numbers[pending.incoming.peer, pending.incoming.id]
             self._shares.end(number)
             self._room.release()
-        return asked
+        return pending
 
     def _give_up(self, number: int) -> PendingRequest | None:
         """Remove a request. Cancel it if the engine has it."""
-        asked = self._close(number)
-        if asked is not None and asked.began is not None:
+        pending = self._close(number)
+        if pending is not None and pending.began is not None:
             self._orders.put(Cancel(number))
         self._begin()
-        return asked
+        return pending
 
     def _answer(self, results: Results) -> None:
         for number, result in results:
-            asked = self._close(number)
-            if asked is not None:
+            pending = self._close(number)
+            if pending is not None:
                 if isinstance(result, Exception):
-                    result = self._faults.refusal(asked.request, result)
-                self._server.reply_nowait(asked.incoming, self._add_digests(result))
+                    result = self._faults.refusal(pending.request, result)
+                self._server.reply_nowait(pending.incoming, self._add_digests(result))
         self._begin()
 
     def _add_digests(self, result: Generated | Refused) -> Generated | Refused:
@@ -195,13 +195,13 @@ class RequestQueue:
         async for peer, _ in self._server.gone:
             if peer in self._server.peers:
                 continue
-            for number in [number for number, asked in self._open.items() if asked.incoming.peer == peer]:
+            for number in [number for number, pending in self._open.items() if pending.incoming.peer == peer]:
                 self._give_up(number)
 
     def _forget_named(self, peer: bytes, name: str) -> None:
         """Cancel the requests that this peer sent under a name."""
-        for number, asked in list(self._open.items()):
-            if name and (asked.incoming.peer, asked.request.name) == (peer, name):
+        for number, pending in list(self._open.items()):
+            if name and (pending.incoming.peer, pending.request.name) == (peer, name):
                 self._give_up(number)
 
     async def _expire(self) -> None:
@@ -209,15 +209,15 @@ class RequestQueue:
         while True:
             await trio.sleep(self._beat_s)
             now = trio.current_time()
-            late = [(number, overdue) for number, asked in self._open.items() if (overdue := asked.overdue(now))]
+            late = [(number, overdue) for number, pending in self._open.items() if (overdue := pending.overdue(now))]
             for number, overdue in late:
-                asked = self._give_up(number)
-                if asked is not None:
+                pending = self._give_up(number)
+                if pending is not None:
                     self._overdue += 1
-                    await self._server.reply(asked.incoming, overdue)
+                    await self._server.reply(pending.incoming, overdue)
 
     async def _measure(self) -> None:
-        """Measure the figures of each heartbeat. docs/metrics.md explains their names."""
+        """Update the gauges once per heartbeat. docs/metrics.md explains their names."""
         engine, sampled, since = self._engine, self._engine.sampled, trio.current_time()
         while True:
             await trio.sleep(self._beat_s)

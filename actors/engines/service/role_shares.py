@@ -1,4 +1,4 @@
-"""The order of sampling. Each role gets its share of an engine's rows, however much other roles ask. Pure, no clock."""
+"""Decide which request begins next. Each role gets its share of an engine's rows, however much other roles ask."""
 
 from collections import Counter, deque
 from itertools import count

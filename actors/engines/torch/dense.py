@@ -140,8 +140,8 @@ def _join(parts: Sequence[Module], name: str) -> Tensor:
 
     A later write to a part therefore also changes the joined tensor.
     """
-    own: list[Parameter] = [getattr(part, name) for part in parts]
-    whole = torch.cat([each.data for each in own])
-    for each, view in zip(own, torch.split(whole, [len(each) for each in own]), strict=True):
+    parameters: list[Parameter] = [getattr(part, name) for part in parts]
+    whole = torch.cat([each.data for each in parameters])
+    for each, view in zip(parameters, torch.split(whole, [len(each) for each in parameters]), strict=True):
         each.data = view
     return whole

@@ -217,13 +217,13 @@ class TorchEngine:
     def _sample(self, rows: list[SequenceInFlight], logits: Tensor) -> list[tuple[int, Generated]]:
         if not rows:
             return []
-        asked = [row.request for row in rows]
+        requests = [row.request for row in rows]
         tokens, logprobs = sample(
             logits,
-            [request.temperature for request in asked],
-            draw_uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
-            [request.top_p for request in asked],
-            [request.top_k for request in asked],
+            [request.temperature for request in requests],
+            draw_uniforms([request.seed for request in requests], [len(row.logprobs) for row in rows]),
+            [request.top_p for request in requests],
+            [request.top_k for request in requests],
         )
         return self._push(rows, [[token] for token in tokens], [[logprob] for logprob in logprobs])
 

@@ -34,7 +34,7 @@ class DecodeRow(NamedTuple):
     """One sequence of a trip."""
 
     token: int
-    """Its newest token. The keys of this token are not stored yet."""
+    """The newest token of the sequence. Its keys are not stored yet."""
 
     chunk: TokenChunk
     """The places of this token and of the tokens that the trip samples."""
@@ -76,7 +76,7 @@ class DecodePlan:
 
 
 class Decoder:
-    """Samples from a forward over a store, several tokens of each row in a trip."""
+    """Samples several tokens of each row in a trip, from a forward over a store."""
 
     def __init__(
         self, forward: Forward, cache: KvStore, context_tokens: int, vocabulary: int, device: torch.device

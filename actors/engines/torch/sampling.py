@@ -10,7 +10,7 @@ from torch import Tensor
 from spade.policy.logprobs import log_distribution
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MOST_BLOCK = 512  # tokens
+_MOST_BLOCK = 512  # most tokens of a block
 _BITS = 48  # random bits of a uniform u. u <= 1 - 2**-48, so u * total < total in float64: an id is never too large
 
 

@@ -61,12 +61,12 @@ class WeightsCache:
     async def bring(self, weights: Weights) -> Weights | None:
         """Bring `weights` to this host and return them with their path here.
 
-        Returns None if they are retired already. Newer weights will come then.
+        Returns None if they are retired already. The learner has then published newer weights.
         """
-        for seen in (self._published / weights.digest, Path(weights.path)):
-            if (seen / PARAMETERS).is_file():
+        for visible in (self._published / weights.digest, Path(weights.path)):
+            if (visible / PARAMETERS).is_file():
                 held = await self._hold(weights)
-                return msgspec.structs.replace(weights, path=str(seen)) if held else None
+                return msgspec.structs.replace(weights, path=str(visible)) if held else None
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._lock_copies():
@@ -177,9 +177,9 @@ class WeightsCache:
 
         Includes the parts of an unfinished copy.
         """
-        asked, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
+        inbox, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
         while True:
-            incoming = await asked.take()
+            incoming = await inbox.take()
             request = cast(GetWeights, incoming.message)
             await server.reply(incoming, await trio.to_thread.run_sync(self._read_part, request, most))
 

@@ -100,9 +100,9 @@ class Follower:
 
     async def _bring(self, order: Callable[[Weights], None]) -> None:
         async for weights in self._new[1]:
-            here = await self._cache.bring(weights)
-            if here is not None:
-                order(here)
+            local = await self._cache.bring(weights)
+            if local is not None:
+                order(local)
 
     async def _tell(self) -> None:
         async for weights in self._served[1]:

@@ -35,8 +35,8 @@ class MissingParts:
     def take_unheld(self, unheld: int) -> int | None:
         """Take one of the parts that no engine holds, to ask the learner for it. Returns None if all are taken.
 
-        Takes parts in order from this host's beginning. If the next part is not available, continues from
-        a random one.
+        Takes parts in order, beginning with this host's first part. If the next part is not available, continues from
+        a random part.
         """
         among = self.left & unheld
         if not among:

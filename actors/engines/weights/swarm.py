@@ -79,14 +79,14 @@ class Swarm:
     async def _exchange(self, neighbour: Neighbour) -> None:
         """Ask a neighbour for parts until it fails."""
         self._neighbours.append(neighbour)
-        asked = -1
+        came_when_asked = -1
 
         async def ask() -> None:
-            nonlocal asked
+            nonlocal came_when_asked
             while True:
                 number = self._missing.take_held(~neighbour.lacking)
-                if number is None and asked != self._came:  # the neighbour may have more parts by now
-                    asked, number = self._came, self._missing.take_held(ALL)
+                if number is None and came_when_asked != self._came:  # the neighbour may have more parts by now
+                    came_when_asked, number = self._came, self._missing.take_held(ALL)
                 if number is None:
                     await self._changed.park()
                 elif not await self._try_fetch_part(number, neighbour):

@@ -12,7 +12,7 @@ from spade.evaluations import Protocol, Sampling
 
 
 def _make_protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
-    """Make the protocols `paper` and `short`. Their numbers are ours. The harness itself writes the prompts."""
+    """Make the protocols `paper` and `short`. The numbers are our own choice. The harness itself writes the prompts."""
     sampling = Sampling(temperature=temperature, max_tokens=2_048)
     numbers: Mapping[ProtocolName, int] = {"paper": samples, "short": 1}
     return {

@@ -27,7 +27,7 @@ READY_S = 600.0
 """Most seconds for loading a harness, and also for listing its items."""
 PLAY_S = 3_600.0
 """Most seconds of one play."""
-_LONGEST = 32 << 20  # bytes of a line
+_LONGEST = 32 << 20  # most bytes of a line
 _PART = 1 << 16
 _PARTING_S = 5.0  # longest time from the end of a harness's output to the end of its process
 _SHOWN = 20  # last lines of the log that are shown
@@ -50,7 +50,7 @@ class ListedItem(msgspec.Struct, frozen=True):
     """Unique in the harness."""
 
     category: str
-    """The category for the summary."""
+    """The item's category in the summary of results."""
 
     digest: str
     """A digest of everything that determines the item's plays."""
@@ -174,7 +174,7 @@ class Worker:
 async def start_worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
     """Start a harness and yield it when it is ready. Kill it at the end of the block. `tier`: see sandbox.tier.
 
-    Raises ConfigError if its environment or its walls are missing, HarnessError if it does not start.
+    Raises ConfigError if its environment or Bubblewrap is missing, HarnessError if it does not start.
     """
     async with start_process(name, _make_command(name, tier, data), log) as found:
         yield found

@@ -75,5 +75,5 @@ def _make_model(name: str, url: str) -> Model:
 
 
 def main(folder: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     serve_orders(list_items(Path(folder)), play)

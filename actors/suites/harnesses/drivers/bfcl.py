@@ -38,7 +38,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
     def decode_execute(self, result: Any, has_tool_call_tag: bool) -> Any:
         """Return the calls as text.
 
-        Raises ValueError for a message without calls, or with calls that nobody can make.
+        Raises ValueError for a message without calls, or with malformed calls.
         """
         if not isinstance(result, list):
             raise ValueError("a message without calls")
@@ -94,5 +94,5 @@ def _decode_step(handler: BfclHandler, step: Any) -> list[str]:
 
 
 def main(_: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     serve_orders(list_entries(), play)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_MEMORY = 16 << 30  # bytes of address space
+_MEMORY = 16 << 30  # most bytes of address space
 _FILE = 256 << 20  # bytes; limit of each file, including the harness's log
 _DETAIL = 800  # most characters of an error
 
@@ -38,7 +38,7 @@ class Item:
     """Unique in the harness."""
 
     category: str
-    """The category for the summary."""
+    """The item's category in the summary of results."""
 
     content: Any
     """Everything that determines the item's plays."""

@@ -68,6 +68,6 @@ def _make_model(name: str, url: str) -> Model:
 
 
 def main(_: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     os.environ["INSPECT_LOG_LEVEL"] = "warning"
     serve_orders(list_tasks(), play)
