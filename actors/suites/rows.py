@@ -20,7 +20,7 @@ from spade.errors import ConfigError, RunError
 from spade.text import as_line as one_line
 from spade.text import make_visible
 
-LONGEST = 1 << 26  # bytes of a line, or of a CSV file
+LONGEST = 1 << 26  # most bytes of a line, or of a whole CSV file
 MOST_ROWS = 100_000
 LONGEST_ID = 100
 _SHOWN = 200  # characters of the columns' names in an error
