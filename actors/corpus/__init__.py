@@ -1,6 +1,6 @@
 """The documents from which designers take their themes: shipped ones, a file or folder of texts, or a built mixture.
 
-A domain with variants also has settings.
+A domain with variants also has settings: everyday services that its programs simulate.
 """
 
 import os
@@ -18,7 +18,7 @@ from spade.errors import ConfigError, RunError, format_reason
 
 __all__ = ["Corpus", "Grounds", "find_built_path", "load", "load_grounds"]
 
-HELD_CHARACTERS = 1 << 26  # of the largest corpus that may be held in memory
+HELD_CHARACTERS = 1 << 26  # most characters of a corpus that is held in memory
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ Counter = Callable[[str], int]
 
 
 def make_counter(tokenizer: str) -> Counter:
-    """Return a counter of tokens by the tokenizer of a model (named as in model.path). "" estimates tokens from bytes.
+    """Return a function that counts the tokens of a text.
+
+    `tokenizer` names the model that has the tokenizer, as in model.path. If it is "", tokens are estimated from bytes.
 
     Raises ConfigError or RunError if the tokenizer cannot be loaded.
     """

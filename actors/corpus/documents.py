@@ -22,13 +22,13 @@ class _Line(msgspec.Struct):
     """The document's text."""
 
     id: str | int | None = None
-    """Its id. If None, the line number becomes the id."""
+    """The document's id. If None, the line number becomes the id."""
 
     field: str = ""
-    """Its subject."""
+    """The document's subject."""
 
     title: str = ""
-    """Its title. If "", the first words of the text become the title."""
+    """The document's title. If "", the first words of the text become the title."""
 
 
 _lines = msgspec.json.Decoder(_Line)
@@ -65,7 +65,7 @@ def write_line(document: Document) -> bytes:
 
 
 def read_lines(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines that are not blank: number from 1, place in bytes, line. Skips a byte order mark.
+    """Yield (line number from 1, position in bytes, line) of each line that is not blank. Skips a byte order mark.
 
     Raises UnreadableError if a line is over LONGEST bytes.
     """

@@ -80,7 +80,7 @@ class IndexedCorpus(Corpus):
         except UnreadableError as error:
             raise RunError(
                 f"{self._path}, document {place + 1}: is not what it was when this process began ({error}); "
-                "put the run's corpus back"
+                "restore the run's corpus"
             ) from None
 
 

@@ -27,7 +27,7 @@ from spade.progress import follow, is_displayed
 from spade.text import as_line
 
 ROWS = 1_000  # rows between two commits of the draft
-TELL_ROWS = 100_000
+TELL_ROWS = 100_000  # rows between two progress lines
 
 _DRAFT_ID = int.from_bytes(b"SPDR")  # SQLite's application_id of a draft
 _TABLES = """
@@ -92,7 +92,7 @@ def _write(base: sqlite3.Connection, out: Path) -> None:
     try:
         replace(out, lines, durable=True)
     except OSError as error:
-        raise RunError(f"{out}: was not written ({format_reason(error)}); the same command goes on") from None
+        raise RunError(f"{out}: was not written ({format_reason(error)}); the same command continues") from None
 
 
 @contextmanager
@@ -180,12 +180,12 @@ class _Mixture:
         key = hashlib.blake2b(text.encode(errors="surrogatepass"), key=self._seed, digest_size=16).digest()
         if greatest and key > greatest:
             return "not drawn"
-        own = row.word("id") or row.id
-        if {own, f"{name}/{own}"} & self._exclusions.ids or self._exclusions.hold(text):
+        row_id = row.word("id") or row.id
+        if {row_id, f"{name}/{row_id}"} & self._exclusions.ids or self._exclusions.hold(text):
             return "excluded"
         if self._spec.tokens and not (text := cut_at_sentence(text, self._spec.tokens, self._count)):
             return "with a first sentence of too many tokens"
-        written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
+        written = write_line(make(text, f"{name}/{row_id}", name, row.word("title")))
         if len(written) > LONGEST:
             return f"over {LONGEST} bytes"
         added = self._base.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?)", (key, number, written))

@@ -1,4 +1,4 @@
-"""The settings of a domain with variants: everyday services that programs simulate, one a line of a file."""
+"""The settings of a domain with variants: everyday services that programs simulate, one per line of a file."""
 
 import hashlib
 from pathlib import Path
@@ -20,12 +20,14 @@ BUILTIN = (
     "a board of tasks: projects, deadlines, what depends on what, and who does it",
 )
 """Ten settings, as in the paper. The paper names five: a bank, retail, tickets, telecom, a smart home."""
-LONGEST = MOST_NAME  # characters; messages carry no longer setting
+LONGEST = MOST_NAME  # most characters of a setting; messages of the bus allow no more
 
 
 def read_settings(path: str) -> tuple[str, ...]:
-    """Read the settings of "builtin" or of a file. Blank lines do not count. Raises ConfigError if the file is
-    unusable."""
+    """Return the settings that "builtin" or a file holds. Ignores blank lines.
+
+    Raises ConfigError if the file cannot be read or has no valid settings.
+    """
     if path == "builtin":
         return BUILTIN
     try:
@@ -41,7 +43,7 @@ def read_settings(path: str) -> tuple[str, ...]:
                 f"tools.settings: {path}, line {number}: must be printable text of at most {LONGEST} characters"
             )
     if not lines:
-        raise ConfigError(f"tools.settings: {path} holds no setting; write one a line")
+        raise ConfigError(f"tools.settings: {path} holds no setting; write one per line")
     return tuple(setting for _, setting in lines)
 
 

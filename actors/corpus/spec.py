@@ -49,7 +49,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Read only this many rows, from the first."""
 
     count: Positive | None = None
-    """Number of documents to draw. If neither this nor `weight` is given, all are taken."""
+    """Number of documents to draw. If neither `count` nor `weight` is given, all documents are taken."""
 
     weight: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     """Weight of the source. Replaces `count`: sources share the spec's `documents` by their weights."""
@@ -80,10 +80,10 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Number of documents in total, if sources have weights."""
 
     exclude_ids: str = ""
-    """A file of ids, one a line. Documents with these ids are left out."""
+    """A file of ids, one per line. Documents with these ids are left out."""
 
     exclude_texts: str = ""
-    """A file of texts, one a line. Documents that contain such a text are left out. Ignores case and white space."""
+    """A file of texts, one per line. Documents that contain such a text are left out. Ignores case and white space."""
 
     def counts(self) -> list[int | None]:
         """Return the number of documents to draw from each source. None means all."""
@@ -100,8 +100,8 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         named += [file for source in self.source if source.path for file in list_files(Path(source.path))]
         sets = (Path(source.dataset) for source in self.source if source.dataset)
         named += [file for folder in sets if folder.is_dir() for file in sorted(folder.rglob("*")) if file.is_file()]
-        seen = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
-        return hashlib.blake2b(msgspec.msgpack.encode((self, seen)), digest_size=16).digest()
+        stats = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
+        return hashlib.blake2b(msgspec.msgpack.encode((self, stats)), digest_size=16).digest()
 
 
 def share_out(weights: list[float], total: int) -> list[int]:
@@ -141,7 +141,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
         if not source.dataset and (source.config or source.revision or source.split != "train"):
             raise ConfigError(f"{where}: config, revision and split belong to a dataset, not to a path")
         if (source.weight is None) != (spec.documents is None) or (source.count and source.weight):
-            raise ConfigError(f"{where}: give each source a weight and the spec its documents, or use counts alone")
+            raise ConfigError(f"{where}: set documents and give every source a weight, or set neither and use counts")
     for source, count in zip(spec.source, spec.counts(), strict=True):
         if count == 0:
             raise ConfigError(

@@ -1,6 +1,7 @@
 """The interface of every engine, and the check for requests that no engine can serve.
 
-One thread drives an engine. No method waits, except `step` for a remote sampler.
+One thread drives an engine: it submits, cancels, steps and loads weights. `refusal`, `gauges` and the properties may be
+used from any thread.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ class Engine(Protocol):
         ...
 
     def gauges(self) -> dict[str, float]:
-        """Return the counts of tokens that this kind of engine knows, by the names of docs/metrics.md."""
+        """Return the token counts that this kind of engine keeps. Their names are explained in docs/metrics.md."""
         ...
 
     def refusal(self, request: Generate) -> str | None:
@@ -63,26 +64,29 @@ class Engine(Protocol):
         ...
 
     def step(self) -> Results:
-        """Run one decode step, or wait briefly for a remote sampler. Return requests that ended since the last step.
+        """Run one decode step, or wait briefly for a remote sampler. Return results that came since the last step.
 
+        * Generated: the sampled tokens.
         * Refused: the request cannot be served after all.
-        * An exception in the results: an unforeseen error of that request alone.
-        * An exception raised by `step`: an error of all requests, which ends the engine.
+        * An exception among the results: an unexpected error that concerns this request alone.
+
+        An exception that `step` raises concerns all requests and ends the engine.
         """
         ...
 
     def load_weights(self, weights: Weights) -> None:
         """Sample from `weights` from the next step on. Sequences in flight continue. The folder must be on this host.
 
-        Raises WeightsError if the weights are unfit, FileNotFoundError if their folder is gone. The old weights then
-        stay.
+        Raises WeightsError if the folder holds other weights or another model, FileNotFoundError if it is gone. After
+        either error the old weights are still loaded.
         """
         ...
 
     def logprobs(self, ids: Sequence[int]) -> list[float]:
         """Return the log-probabilities of ids[1:], each given the ids before it, at temperature 1, in nats.
 
-        Computes them with the present weights, as in sampling. Needs at least 2 ids, and does not store their keys.
+        Computes them with the present weights, as in sampling. `ids` must have at least 2 tokens. No later request
+        reuses their keys.
         """
         ...
 
@@ -97,8 +101,8 @@ def explain_misfit(request: Generate, context_tokens: int, vocabulary: int) -> s
         return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"
     prompt = unpack_ids(request.prompt)
     if len(prompt) + request.max_tokens > context_tokens:
-        asked = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
-        return f"{asked} exceed engine.context_tokens = {context_tokens}"
+        wanted = f"{len(prompt)} prompt tokens and max_tokens = {request.max_tokens}"
+        return f"{wanted} exceed engine.context_tokens = {context_tokens}"
     if not (prompt.min() >= 0 and prompt.max() < vocabulary):
         return f"the prompt has ids outside of the model's {vocabulary} tokens"
     if not COLDEST <= request.temperature < float("inf"):

@@ -63,7 +63,7 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
 
     The engine computes in `dtype`, unless `settings.arithmetic` names another type. Weights with an empty digest are
     not checked.
-    Raises WeightsError if the weights are unfit, ConfigError or RunError if the model cannot run here.
+    Raises WeightsError if the folder holds other weights, ConfigError or RunError if the model cannot run here.
     """
     match settings.kind:
         case "torch":
@@ -75,14 +75,17 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
 
 
 async def _fetch_first_weights(replay: Client, cache: WeightsCache, deadline_s: float) -> Weights:
-    """Bring the newest published weights to this host. Waits for the learner's first weights."""
+    """Bring the newest published weights to this host. Waits for the learner's first weights.
+
+    Raises BusError after `deadline_s`.
+    """
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")
     with trio.move_on_after(deadline_s), replay.waits.on("learner", "the first weights"):
         while True:
             newest = replay.pulse.weights
-            if newest is not None and (here := await cache.bring(newest)) is not None:
-                return here
+            if newest is not None and (local := await cache.bring(newest)) is not None:
+                return local
             await replay.wait_pulse()
     if replay.pulse.weights is None:
         raise BusError(f"no weights were published within supervise.ready_s = {deadline_s:g} s; is a learner running?")

@@ -32,15 +32,15 @@ class AnswerHeader(NamedTuple):
         return cls(f"{prefix}-{secrets.token_hex(12)}", kind, model, int(created))
 
     def body(self, weights: str, **fields: Any) -> Json:
-        """Return a body with these fields."""
+        """Return a body with the common fields and `fields`. `weights` becomes its `system_fingerprint`."""
         common = {"id": self.id, "object": self.kind, "created": self.created, "model": self.model}
         return {**common, "system_fingerprint": weights, **fields}
 
 
 def format_weights(answers: Sequence[Generated]) -> str:
-    """Return the version and digest of each policy that sampled a token, the oldest first.
+    """Return the version and digest of all weights that sampled a token, the oldest first, separated by commas.
 
-    Example: "3-0a1b…". Several are separated by commas.
+    Example: "3-0a1b…,4-77f0…".
     """
     found = dict[int, str]()
     for answer in answers:
@@ -55,29 +55,29 @@ def count_usage(prompt: int, answers: Sequence[Generated]) -> Json:
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
-def make_chat_choice(index: int, said: ChatReply, answer: Generated, logprobs: Json | None) -> Json:
+def make_chat_choice(index: int, reply: ChatReply, answer: Generated, logprobs: Json | None) -> Json:
     """Return a choice of a chat."""
-    message: Json = {"role": "assistant", "content": said.content, "refusal": None}
-    if said.thought is not None:
-        message["reasoning_content"] = said.thought
-    if said.calls:
-        message["content"] = said.content or None
+    message: Json = {"role": "assistant", "content": reply.content, "refusal": None}
+    if reply.thought is not None:
+        message["reasoning_content"] = reply.thought
+    if reply.calls:
+        message["content"] = reply.content or None
         message["tool_calls"] = [
             {
                 "id": f"call_{secrets.token_hex(12)}",
                 "type": "function",
                 "function": {"name": call.name, "arguments": format_arguments(call)},
             }
-            for call in said.calls
+            for call in reply.calls
         ]
-    finish = "tool_calls" if said.calls and answer.finish == "stop" else answer.finish
+    finish = "tool_calls" if reply.calls and answer.finish == "stop" else answer.finish
     return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
 
 
 def list_chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
-    """Return the log-probability of each sampled token, in nats. `pieces`: the bytes that each token adds to the text.
+    """Return the log-probability of each sampled token, in nats.
 
-    Control tokens add no bytes, and neither do tokens after a stop string.
+    `pieces` holds the bytes that each token adds to the text. Control tokens, and tokens after a stop string, add none.
     """
     ids, logprobs = unpack_ids(answer.ids).tolist(), unpack_floats(answer.logprobs).tolist()
     content = [

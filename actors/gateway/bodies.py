@@ -125,7 +125,9 @@ class CompletionBody(_Sampled, kw_only=True):
         if kinds == {int}:
             return [cast("list[int]", given)]
         if len(given) * (self.n or 1) > MOST_PROMPTS:
-            raise make_bad_request_error(f"prompt: a request may have {MOST_PROMPTS} answers, prompts × n", "prompt")
+            raise make_bad_request_error(
+                f"prompt: a request may have at most {MOST_PROMPTS} answers (prompts × n)", "prompt"
+            )
         return cast("list[str | list[int]]", given)
 
 
@@ -133,7 +135,7 @@ Body = TypeVar("Body", ChatBody, CompletionBody)
 
 
 def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
-    """Read a body. Returns the body and the names of ignored fields. Raises AskError that names the field to blame."""
+    """Read a body. Return the body and the names of ignored fields. Raises AskError, which names the field at fault."""
     try:
         fields = try_decode(msgspec.json.Decoder(dict[str, Any]).decode, data)
     except UnreadableError as error:

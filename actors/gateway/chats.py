@@ -1,4 +1,4 @@
-"""Chats: a client's messages in the form of the checkpoint's template, and an answer as a message. Pure."""
+"""Convert a client's messages for the checkpoint's chat template, and a model's answer into a message. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ class ChatReply(NamedTuple):
     """An answer as a message."""
 
     content: str
-    """Its text."""
+    """The answer's text, without thought and calls."""
     calls: tuple[Call, ...]
-    """The calls in it."""
+    """The answer's calls of tools."""
     thought: str | None
     """The thought before the text, or None without a thought."""
 
@@ -47,9 +47,10 @@ def collect_schemas(offered: Sequence[ClientTool]) -> Schemas:
 
 
 def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> ChatReply:
-    """Parse an answer. With a dialect, its calls are parsed. Calls that cannot be parsed stay text.
+    """Split a model's answer into thought, text and calls. Calls that cannot be parsed stay in the text.
 
-    `opened`: the prompt begins the answer's thought.
+    If `dialect` is None, no calls are parsed. `opened`: True if the prompt already contains the mark that begins the
+    thought.
     """
     thought, content = _split_thought(text, opened)
     if dialect is None:
@@ -127,7 +128,7 @@ def _read_text(place: str, content: str | list[dict[str, Any]] | None) -> str:
 
 
 def _convert_call(place: str, call: MessageCall) -> dict[str, Any]:
-    """Return a call in the form of templates, with its arguments as an object. Raises AskError."""
+    """Return a call in the form that chat templates read, with its arguments as an object. Raises AskError."""
     arguments = call.function.arguments
     if isinstance(arguments, str):
         try:
@@ -141,7 +142,7 @@ def _convert_call(place: str, call: MessageCall) -> dict[str, Any]:
 
 
 def _convert_tool(tool: ClientTool) -> Mapping[str, Any]:
-    """Return a tool in the form of templates."""
+    """Return a tool in the form that chat templates read."""
     function = {"name": tool.function.name, "description": tool.function.description or ""}
     if tool.function.parameters is not None:
         function |= {"parameters": tool.function.parameters}  # type: ignore[dict-item]

@@ -7,7 +7,7 @@ LATER_S = 2
 
 
 class AskError(SpadeError):
-    """A request that is not served: HTTP's status, the error, the field to blame, and OpenAI's code for it."""
+    """The HTTP error that a client gets. `param` names the field at fault. `code` is OpenAI's code for the error."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -17,5 +17,5 @@ class AskError(SpadeError):
 
 
 def make_bad_request_error(message: str, param: str | None = None, code: str | None = None) -> AskError:
-    """Return the error for a request that no OpenAI-compatible server could serve."""
+    """Return the error (status 400) for a request that is malformed or asks for something that is not supported."""
     return AskError(400, message, param, code)

@@ -1,4 +1,4 @@
-"""HTTP as an ASGI application: limits on clients, and a request's way to its route and back."""
+"""The ASGI application: it checks a client's request, passes it to its route, and sends the answer."""
 
 import hmac
 import logging
@@ -20,18 +20,18 @@ from spade.text import as_line
 log = logging.getLogger(__name__)
 
 MOST_BODY = 8 << 20
-"""Bytes of one body."""
+"""Most bytes of one body."""
 MOST_BODIES = 128 << 20
-"""Bytes of all bodies in memory at once."""
+"""Most bytes of all bodies in memory at once."""
 BODY_S = 30.0
-"""Seconds in which a body must arrive."""
+"""Most seconds until a body has arrived."""
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _MODEL = "/v1/models/"  # a model's name follows and may contain slashes
 _SHOWN = 60  # characters of a client's text in an answer
 _AFTER = (401, 408, 413)  # after these errors, the rest of the body is not read
-_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may disagree about the body's end
+_LENGTHS = {b"content-length", b"transfer-encoding"}  # if a request has both, a proxy may see another end of the body
 
 
 class GoneError(Exception):
@@ -39,7 +39,7 @@ class GoneError(Exception):
 
 
 class Application:
-    """The ASGI application. `key` is the clients' key. If it is "", requests must name this machine as their host."""
+    """The ASGI application. `key` is the clients' key. If it is "", a request's host must be a loopback name."""
 
     def __init__(self, routes: Routes, key: str, faults: RequestFaults) -> None:
         self._key = key.encode()
@@ -57,17 +57,17 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
-        asked = {name.lower(): value for name, value in scope["headers"]}
+        request_headers = {name.lower(): value for name, value in scope["headers"]}
         status, headers = HTTPStatus.OK, dict[bytes, bytes]()
         try:
-            answer = await self._answer(scope, asked, receive)
+            answer = await self._answer(scope, request_headers, receive)
         except GoneError:
             return
         except AskError as error:
             answer, status = as_json(make_error_body(error)), HTTPStatus(error.status)
             if error.status in (429, 503):
                 headers[b"retry-after"] = str(LATER_S).encode()
-            if error.status in _AFTER or asked.keys() >= _LENGTHS:
+            if error.status in _AFTER or request_headers.keys() >= _LENGTHS:
                 headers[b"connection"] = b"close"
         except Exception as error:
             unforeseen = AskError(500, self._faults.note(self, error))
@@ -94,24 +94,24 @@ class Application:
             )
         if method != "POST":
             raise AskError(405, f"{path}: only POST")
-        # A web page can make a browser post any other content type here without asking first.
+        # A web page can make a browser post some other content types here without a preflight request.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             raise AskError(415, f"the body's content-type must be {JSON}")
         coding = headers.get(b"content-encoding", b"identity").strip().lower()
         if coding not in (b"identity", b""):
-            told = as_line(coding.decode("latin-1"), _SHOWN)
-            raise AskError(415, f"the body has content-encoding {told}: bodies are not decompressed; send it without")
+            shown = as_line(coding.decode("latin-1"), _SHOWN)
+            raise AskError(415, f"the body has content-encoding {shown}: bodies are not decompressed; send it without")
         with self._count_body() as held:
             data = await _read_body(headers, receive, held)
             return await _run_unless_gone(receive, self._post[path], data)
 
     def _admit(self, headers: Mapping[bytes, bytes], path: str) -> None:
-        """Raise AskError if the client may not ask."""
+        """Raise AskError if the client may not use the server."""
         if not self._key:
             host = headers.get(b"host", b"localhost").decode("latin-1")
             if not is_loopback(host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host):
-                # Refuse a web page that was loaded under another name that resolves to this machine.
-                raise AskError(403, "without a key only this machine's own names are served")
+                # DNS rebinding: a web page was loaded under another name, which now resolves to this machine.
+                raise AskError(403, "this server has no key, so it serves only requests to localhost")
         elif path != "/health":
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
             if kind.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._key):
@@ -141,7 +141,7 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, held: Cal
     """Read the whole body. Raises AskError, GoneError."""
     declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or len(declared) > 12 or int(declared) > MOST_BODY:
-        raise AskError(413, f"a body may have {MOST_BODY} bytes")
+        raise AskError(413, f"a body may have at most {MOST_BODY} bytes")
     parts, size = list[bytes](), 0
     with trio.move_on_after(BODY_S):
         while True:
@@ -151,7 +151,7 @@ async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, held: Cal
             part = event.get("body", b"")
             size += len(part)
             if size > MOST_BODY:
-                raise AskError(413, f"a body may have {MOST_BODY} bytes")
+                raise AskError(413, f"a body may have at most {MOST_BODY} bytes")
             held(len(part))
             parts.append(part)
             if not event.get("more_body"):

@@ -1,4 +1,4 @@
-"""Connections of clients. Hypercorn speaks HTTP on each connection, and this module bounds the connection.
+"""Connections of clients. Hypercorn speaks HTTP on each connection, and this module bounds how long a client may take.
 
 An unforeseen error on a connection ends only this connection. In hypercorn's own server it would end the whole server.
 """
@@ -26,15 +26,15 @@ IDLE_S = 10.0
 STALLED_S = 30.0
 """Seconds within which a client must accept a part of an answer."""
 LINGER_S = 5.0
-"""Seconds that a connection stays open after an answer that came before the whole request."""
-_PART = 1 << 16  # bytes
+"""Most seconds to wait for the rest of a request that was answered before it had arrived as a whole."""
+_PART = 1 << 16  # bytes of an answer that are sent at once
 _BACKLOG = 1024  # most connections that wait in the system's queue
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BoundedStream:
-    """A client's stream. If the client takes nothing for STALLED_S, the stream is broken and the connection ends.
+    """A client's stream. If the client does not accept a part of an answer within STALLED_S, its connection ends.
 
     Two tasks may send at once: the task that sends an answer and, if the client leaves meanwhile, hypercorn.
     """
@@ -55,7 +55,7 @@ class BoundedStream:
                 except trio.TooSlowError:
                     # If the client has sent further requests, hypercorn would wait for ever for the end of this answer.
                     self._connection.cancel()
-                    raise trio.BrokenResourceError("the client takes nothing") from None
+                    raise trio.BrokenResourceError("the client does not read its answer") from None
 
     async def send_eof(self) -> None:
         async with self._turn:
@@ -63,7 +63,7 @@ class BoundedStream:
 
 
 class PlainProtocol(H11Protocol):
-    """HTTP/1.1 without other protocols. Connections of HTTP/2 would need their own bounds, and hypercorn keeps none."""
+    """HTTP/1.1 alone. Connections of HTTP/2 would need bounds that neither hypercorn nor this module has."""
 
     async def _check_protocol(self, event: Any) -> None:
         """Go on in HTTP/1.1 if a client offers another protocol. Clients must expect this."""
@@ -113,16 +113,16 @@ async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: 
 
 
 class HttpConnection:
-    """The name under which errors of connections are counted."""
+    """Stands for a connection in `RequestFaults.note`, which counts errors by the type of its first argument."""
 
 
 def _wrap_lingering(app: App, scope: trio.CancelScope) -> App:
-    """Wrap the application: read what it leaves unread of a request, or close the connection after LINGER_S.
+    """Wrap the application: if it answers before it has read the whole request, read the rest.
 
-    Otherwise hypercorn would wait for that part for ever.
+    If the rest does not arrive within LINGER_S, close the connection. Otherwise hypercorn would wait for ever.
     """
 
-    async def lingering(asked: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:
+    async def lingering(request_scope: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:
         read = False
 
         async def received() -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _wrap_lingering(app: App, scope: trio.CancelScope) -> App:
             read = read or not event.get("more_body")
             return event
 
-        await app(asked, received, send)
+        await app(request_scope, received, send)
         if not read:
             with trio.move_on_after(LINGER_S):
                 while not read:

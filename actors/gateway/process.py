@@ -59,7 +59,7 @@ async def _count(connected: ActorConnections, faults: RequestFaults) -> None:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the limit of descriptors to the system's. Each client takes one."""
+    """Raise this process's limit of open descriptors to the system's maximum. Each client takes one descriptor."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -60,7 +60,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "typical_p": Refusal(_SAMPLING, (1,)),
     "use_beam_search": Refusal(_SAMPLING, (False,)),
     "verbosity": Refusal(_SAMPLING),
-    "web_search_options": Refusal("nothing is searched"),
+    "web_search_options": Refusal("the server cannot search the web"),
 }
 
 
@@ -74,11 +74,11 @@ def check_supported(fields: Mapping[str, Any]) -> None:
 
 
 def _check_logprobs(fields: Mapping[str, Any]) -> None:
-    """Raise AskError for log-probabilities that engines do not measure."""
-    asked = fields.get("logprobs")
-    if "prompt" not in fields or isinstance(asked, bool) or not isinstance(asked, int):
+    """Raise AskError for log-probabilities that engines do not return."""
+    value = fields.get("logprobs")
+    if "prompt" not in fields or isinstance(value, bool) or not isinstance(value, int):
         return
-    if asked > 1:
+    if value > 1:
         raise _refuse_unsupported("logprobs", f"{_ONE_LOGPROB}, so it can be 0 or 1")
     if fields.get("echo") is True:
         raise _refuse_unsupported(

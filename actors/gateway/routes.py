@@ -27,8 +27,8 @@ T = TypeVar("T")
 AnyBody = ChatBody | CompletionBody
 
 _DEFAULT_TOKENS = 16  # OpenAI's default for `max_tokens` of a completion
-_MOST_LOGGED = 64  # names of fields
-_LONG_AT_ONCE = 2  # long requests that are read at the same time: 8 MiB may take half a GiB of memory until refused
+_MOST_LOGGED = 64  # names of ignored fields, each of which is logged once
+_LONG_AT_ONCE = 2  # long requests that are parsed at the same time; parsing 8 MiB may take half a GiB of memory
 _SHOWN = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 
@@ -48,14 +48,14 @@ class ServedModel(NamedTuple):
     dialect: Dialect | None
     """The format in which the model writes calls; None if its template does not show tools."""
     toolless: str
-    """The reason why the template does not show tools."""
+    """The reason why the template does not show tools. "" if it shows tools."""
 
 
 class CompletionPrompt(NamedTuple):
     """A prompt of a completion."""
 
     place: str
-    """Its name in error messages."""
+    """The prompt's name in error messages."""
     ids: list[int]
     text: str | None
     """The text as the client wrote it. None if the client sent token ids."""
@@ -91,8 +91,8 @@ class Routes:
     def _check_name(self, name: str) -> None:
         """Raise AskError unless the model of this name is served."""
         if name != self._served.name:
-            told = as_line(name, _SHOWN)
-            raise AskError(404, f"no model {told!r} here; there is {self._served.name}", "model", "model_not_found")
+            shown = as_line(name, _SHOWN)
+            raise AskError(404, f"no model {shown!r} here; there is {self._served.name}", "model", "model_not_found")
 
     def health(self) -> ResponseBody:
         """Report health. Raises AskError while no engine answers."""
@@ -191,7 +191,7 @@ class Routes:
             max_tokens=self._sampler.room(len(prompt), most, place),
             temperature=self._sampler.temperature(body.temperature),
             top_p=1.0 if body.top_p is None else body.top_p,
-            top_k=max(body.top_k or 0, 0),  # -1 means all, too
+            top_k=max(body.top_k or 0, 0),  # 0 and -1 mean all tokens
             seed=None if body.seed is None else convert_seed(body.seed),
             stops=body.stops,
             n=body.n or 1,
@@ -235,7 +235,7 @@ class Routes:
         return clip(pieces, len(self._read_text(body, answer, keep)))
 
     async def _run_aside(self, length: int, work: Callable[[], T]) -> T:
-        """Run long work in a thread, so that the event loop goes on."""
+        """Run `work`. If its body of `length` bytes is long, run it in a thread, so that the event loop goes on."""
         return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work, limiter=self._reading)
 
 

@@ -1,6 +1,7 @@
-"""The sampling behind a gateway.
+"""Sample answers for a gateway's clients.
 
-It is bounded and seeded. If an engine dies, another one samples. If a client leaves, its requests are given up.
+The number of answers at once is bounded. If an engine dies, another engine samples its requests. If a client leaves,
+its requests are cancelled.
 """
 
 import secrets
@@ -21,7 +22,7 @@ from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import Generate, Generated, GiveUp, Overdue
 from spade.seeds import SEED_BITS, derive
 
-_TIMES_ROWS = 2  # most choices being sampled, as a multiple of the rows of all engines
+_TIMES_ROWS = 2  # most answers being sampled at once, as a multiple of the rows of all engines
 
 
 class Draw(NamedTuple):
@@ -39,7 +40,7 @@ class Draw(NamedTuple):
     """Number of answers."""
 
     def requests(self, deadline_s: float) -> list[Generate]:
-        """Return the requests to engines, one a choice. The first one has the request's own seed."""
+        """Return one request to an engine for each answer. The first request has the seed of the draw."""
         first = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
         seeds = [first, *(derive(b"", "choice", first, number) for number in range(1, self.n))]
         return [
@@ -56,7 +57,7 @@ class Sampler:
 
     Gauges:
 
-    * `requests_in_hand`: choices being sampled
+    * `requests_in_hand`: answers being sampled
     * `requests_given_up`: requests that their clients gave up
     * `requests_resampled`: requests that were sampled again because their engine was lost
     """
@@ -79,17 +80,17 @@ class Sampler:
         """Return True while an engine answers."""
         return self._engines.answering
 
-    def temperature(self, asked: float | None) -> float:
+    def temperature(self, wanted: float | None) -> float:
         """Return the temperature to sample at, by default 1. A request for 0 gets the engines' lowest temperature.
 
         Raises AskError if it is too high.
         """
         coldest, hottest = self.temperatures
-        if asked is None:
+        if wanted is None:
             return 1.0
-        if asked > hottest:
+        if wanted > hottest:
             raise make_bad_request_error(f"temperature: must be at most {hottest:g}", "temperature")
-        return max(asked, coldest)
+        return max(wanted, coldest)
 
     async def draw(self, draws: Sequence[Draw]) -> list[list[Generated]]:
         """Return the answers to each prompt. Raises AskError if one of them cannot be sampled."""
@@ -104,7 +105,7 @@ class Sampler:
                         answers[number] = await self._sample(request)
                     except AskError as error:
                         failed.append(error)
-                        nursery.cancel_scope.cancel()  # cancel the other choices, because nobody would read them
+                        nursery.cancel_scope.cancel()  # cancel the other answers, because nobody would read them
 
                 for answers, wanted in zip(found, requests, strict=True):
                     for number, request in enumerate(wanted):
@@ -115,7 +116,7 @@ class Sampler:
 
     @contextmanager
     def _take_places(self, n: int) -> Iterator[None]:
-        """Take places for `n` choices.
+        """Take places for `n` answers.
 
         Raises AskError if too few are free. If no other request is being served, any number of places is granted.
         """
@@ -152,32 +153,33 @@ class Sampler:
         return reply
 
     async def _ask(self, request: Generate) -> Generated | Overdue:
-        """Return the answer of an engine. If nobody waits for the answer any more, tells the engines."""
+        """Return the answer of an engine. If cancelled, tell the engines to forget the request."""
         config = self._connected.config
         try:
             return await self._engines.call(request, request.deadline_s + config.bus.call_deadline_s)
         except trio.Cancelled:
             self._connected.gauges["requests_given_up"] += 1
             for service in self._engines.connected:
-                self._connected.outbox.start_soon(_tell, service, GiveUp(request.name), config.bus.call_deadline_s)
+                self._connected.outbox.start_soon(_give_up, service, GiveUp(request.name), config.bus.call_deadline_s)
             raise
 
-    def room(self, prompt: int, asked: int | None, field: str) -> int:
-        """Return the most tokens of an answer to a prompt of `prompt` tokens. `field` names the prompt in errors.
+    def room(self, prompt: int, limit: int | None, field: str) -> int:
+        """Return the most tokens of an answer to a prompt of `prompt` tokens.
 
-        Raises AskError if prompt and answer do not fit into the context.
+        `limit` is the client's limit. If it is None, the answer may fill the context. `field` names the prompt in
+        errors. Raises AskError if prompt and answer do not fit into the context.
         """
         left = self.context_tokens - prompt
-        if left < 1 or (asked or 0) > left:
-            wanted = f"{prompt} tokens of {field}" + (f" and {asked} of the answer" if asked else "")
+        if left < 1 or (limit or 0) > left:
+            wanted = f"{prompt} tokens of {field}" + (f" and {limit} of the answer" if limit else "")
             raise make_bad_request_error(
                 f"the context has {self.context_tokens} tokens, and this request asks for {wanted}",
                 field.partition("[")[0],
                 "context_length_exceeded",
             )
-        return asked or left
+        return limit or left
 
 
-async def _tell(service: PooledService, request: GiveUp, deadline_s: float) -> None:
+async def _give_up(service: PooledService, request: GiveUp, deadline_s: float) -> None:
     with suppress(BusError):  # an engine that has ended has dropped the request anyway
         await service.call(request, deadline_s)

@@ -19,7 +19,10 @@ PLAYS = 8
 """Plays shown of one environment. Half of them are hinted."""
 
 VARIED = 0.5
+"""Probability that a design is a variation of another environment."""
+
 AVOIDED = 0.25
+"""Probability that a design request names an environment to avoid."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,10 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, draw a seed first and vary it. Return environment and seed."""
+    """Draw an environment. With probability VARIED, make it a variation of another one.
+
+    Returns the environment, and the varied one or None.
+    """
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
@@ -90,9 +96,9 @@ def draw_other(
 ) -> DrawnEnvironment:
     """Draw an environment to avoid, of the same skill and another family.
 
-    If all documents mean the same family, the environment is of this family.
+    If all documents suit only the environment's own family, the drawn one is of this family too.
     """
-    alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
+    alone = all(world.list_suited(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)
         if alone or drawn.family is not environment.family:

@@ -19,8 +19,8 @@ PLAIN: Final = 2
 """The highest level at which games state their rule. Above it, they state two rules, and one of them holds."""
 
 CHANGES: Final = {-1: 0.5, 0: 0.4, 1: 0.1}
-"""Probability of each change of level from a game to its variation. On average the level falls, so the memory
-keeps high levels only by selection."""
+"""Probability of each change of level from a game to its variation. On average the level falls. High levels only last
+if the designer's memory selects them as seeds."""
 
 
 class CommonKnobs(Protocol):

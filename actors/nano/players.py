@@ -1,4 +1,4 @@
-"""Plays the world's own programs. An episode becomes a conversation."""
+"""Play programs of the nano world. Each episode becomes a conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from spade.tokens import NO_TOOLS, Tools
 
 
 class Simulation(Protocol):
-    """A program that this world wrote, run in this process. A program that a model sampled belongs in a sandbox."""
+    """A program that this world wrote, run in this process. A model's program must run in a sandbox instead."""
 
     @property
     def turns(self) -> int:
@@ -65,19 +65,19 @@ def play(simulation: Simulation, player: Player, seed: int, hint: str | None, ch
     """Play one episode from reset to its end."""
     conversation = begin(simulation, seed)
     messages, tools, move = list[ChatMessage](), NO_TOOLS, None
-    while (seen := conversation.pending) is not None:
+    while (observed := conversation.pending) is not None:
         if move is None:
-            opened, tools = chat_format.open(seen, hint)
+            opened, tools = chat_format.open(observed, hint)
             messages += opened
         else:
-            messages += chat_format.turn(seen, move)
-        messages.append(ChatMessage("assistant", player.act(join_texts(seen))))
+            messages += chat_format.turn(observed, move)
+        messages.append(ChatMessage("assistant", player.act(join_texts(observed))))
         move = chat_format.act(messages[-1].content)
         take_turn(simulation, conversation, move)
     return Playthrough(ShownConversation(messages, tools), conversation.episode_return)
 
 
-def join_texts(seen: Observed) -> str:
+def join_texts(observed: Observed) -> str:
     """Return everything that a player reads: the tools (in the opening only), the results, and the observation."""
-    results = (result.text for result in seen.results)
-    return "\n".join(part for part in (seen.tools, *results, seen.observation) if part)
+    results = (result.text for result in observed.results)
+    return "\n".join(part for part in (observed.tools, *results, observed.observation) if part)

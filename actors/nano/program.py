@@ -1,4 +1,4 @@
-"""The text of an environment: all families share one frame, so a small model spends its tokens on the differences."""
+"""The text of an environment. All families share one frame, so a small model only has to learn how they differ."""
 
 from dataclasses import dataclass
 from textwrap import indent
@@ -43,7 +43,7 @@ class {name}Env:
 """
 
 LISTED = "{' '.join(self.actions)}"
-"""The actions in an observation that names each of them."""
+"""Expression for the actions in an observation: their names, separated by spaces."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Body:
     """Expression of the winning actions."""
 
     actions: str = LISTED
-    """The actions in an observation."""
+    """Expression for the actions in an observation."""
 
 
 def render(name: str, knobs: CommonKnobs, body: Body) -> str:

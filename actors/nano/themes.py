@@ -10,7 +10,7 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "everyday": (("red", "green", "blue", "white", "black"), ("bread", "milk", "rice", "tea", "soup")),
     "code": (("oak", "elm", "fir", "ash", "yew"), ("east", "west", "north", "south", "centre")),
 }
-"""By a document's field: the sets of words from which environments choose their actions."""
+"""For each document field: the sets of words from which environments choose the names of their actions."""
 
 NAMES: dict[str, tuple[str, ...]] = {
     "mathematics": (
@@ -28,7 +28,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "booking", "calendar", "cart", "invoice", "ledger", "meter", "parcel", "profile", "ticket", "wallet",
     ),
 }  # fmt: skip
-"""By field: words that the nano model can spell, because its demonstrations contain them."""
+"""For each document field: words that the nano model can spell, because its demonstrations contain them."""
 
 
 def convert_to_camel(title: str) -> str:

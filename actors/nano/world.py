@@ -1,4 +1,7 @@
-"""Draws environments: a skill, a document, a family of the skill, and knobs, which are held-out or not."""
+"""Draw environments: a document, a family of a skill, and the program's parameters (its knobs).
+
+Some parameters are held out: no demonstration uses them, and evaluations play them.
+"""
 
 import random
 from collections.abc import Callable, Container, Sequence
@@ -14,13 +17,14 @@ from spade.config import DomainName
 from spade.seeds import derive
 
 HELD_OUT_ONE_IN = 4
+"""One in this many sets of parameters is held out."""
 CANDIDATES = 8
 """Number of draws from which a variation is chosen."""
 
 
 @dataclass(frozen=True)
 class DrawnEnvironment:
-    """A drawn environment: the demand and the result."""
+    """A drawn environment: what was asked for, and the program."""
 
     skill: str
     """The skill that was asked for."""
@@ -82,7 +86,7 @@ class World:
     at most one level from its seed."""
 
     fields: Sequence[str] = ()
-    """Fields of documents that each mean one family of a skill. If empty, a document means any family of the skill."""
+    """Document fields that each select one family of a skill. Any other document suits all families of a skill."""
 
     def draw(
         self,
@@ -98,23 +102,19 @@ class World:
         return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
 
     def suited(self, rng: random.Random, document: Document, skill: str) -> Family[Any, Any]:
-        """Choose a family that the document may mean for the skill."""
-        meant = self.meant(document, skill)
-        return meant[0] if document.field in self.fields else rng.choice(meant)
+        """Choose a family of the skill that suits the document."""
+        suited = self.list_suited(document, skill)
+        return suited[0] if document.field in self.fields else rng.choice(suited)
 
-    def meant(self, document: Document, skill: str) -> list[Family[Any, Any]]:
-        """Return the families that the document may mean for the skill. A field of `fields` means one."""
-        kin = self.kin(skill)
-        return [kin[self.fields.index(document.field) % len(kin)]] if document.field in self.fields else kin
-
-    def kin(self, skill: str) -> list[Family[Any, Any]]:
-        """Return the families of a skill."""
-        return [family for family in self.families if skill in family.skills]
+    def list_suited(self, document: Document, skill: str) -> list[Family[Any, Any]]:
+        """Return the families of the skill that suit the document: one if its field is in `fields`, else all."""
+        found = [family for family in self.families if skill in family.skills]
+        return [found[self.fields.index(document.field) % len(found)]] if document.field in self.fields else found
 
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-        """Draw held-out environments, equally many for each skill. A smaller `count` gives a prefix.
+        """Draw held-out environments, equally many for each skill, and with `by_level` for each skill and level.
 
-        With `by_level`, there are equally many for each skill and level.
+        A smaller `count` returns the first of the same environments.
         """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))
@@ -125,7 +125,7 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Draw a few environments of the seed's skill. Return the most similar one that differs from the seed."""
+        """Draw CANDIDATES sets of parameters. Use the most similar one that differs from the seed's."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
         levels = (draw_varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
@@ -136,7 +136,7 @@ class World:
     def make(
         self, rng: random.Random, document: Document, skill: str, family: Family[Any, Any], knobs: Any
     ) -> DrawnEnvironment:
-        """Write the program."""
+        """Write the program of a family with these knobs."""
         words = draw_words(rng, document.field)
         source = self.render(convert_to_camel(document.title) + family.name, knobs, family.body(knobs, words))
         return DrawnEnvironment(skill, document, family, knobs, source)

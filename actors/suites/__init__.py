@@ -1,6 +1,6 @@
 """Suites that measure a policy.
 
-One file defines one suite: its items, how its answers are read, and the numbers of its protocols.
+A module defines one suite, or suites of one kind: their items, how answers are read, and the settings of the protocols.
 """
 
 from collections.abc import Mapping

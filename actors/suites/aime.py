@@ -1,7 +1,8 @@
 """AIME 2025 and 2026: thirty problems a year, each with an answer from 0 to 999.
 
-Math-verify judges the last box, inside the sandbox. Files are JSON Lines, CSV or Parquet with `problem` (or `question`)
-and `answer` (or `solution`, from which a box is read), and optionally `id` (or `problem_idx`).
+Math-verify judges the last boxed answer, inside the sandbox. Files are JSON Lines, CSV or Parquet. Their columns are
+`problem` (or `question`), `answer` (or `solution`, in which the answer is boxed), and optionally `id` (or
+`problem_idx`).
 """
 
 import re
@@ -38,7 +39,7 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _answer(row: DataRow) -> str:
-    """Return a whole number from 0 to 999 without leading zeros. Reads the box of a text, if it has one.
+    """Return the answer, a whole number from 0 to 999, without leading zeros. A boxed answer in the text counts first.
 
     Raises RunError.
     """

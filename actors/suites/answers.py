@@ -1,4 +1,4 @@
-"""Rules that read the answer in a completion: its last box, a letter, code. Each returns "" without an answer. Pure."""
+"""Find the answer in a completion: the last boxed text, a letter or code. Each function returns "" if there is none."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,9 +14,9 @@ def find_letter(text: str) -> str:
 
     The last box counts. Without a box, the last sentence that names the answer counts.
     """
-    said = answer(text)
-    box = find_boxed(said)
-    return find_labelled(box, _LETTERS) if box else find_stated(said, _LETTERS)
+    reply = answer(text)
+    box = find_boxed(reply)
+    return find_labelled(box, _LETTERS) if box else find_stated(reply, _LETTERS)
 
 
 def find_answer_code(text: str) -> str:

@@ -10,7 +10,7 @@ from spade.protocol import Needs
 
 GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
 _SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)
-_TURNS = 50  # the limit of Sokoban, which is the highest of the five games
+_TURNS = 50  # the turn limit of Sokoban, the highest among the five games
 
 
 def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:

@@ -32,7 +32,7 @@ def read(protocol: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _make_randoms(protocol: Protocol) -> Iterator[Random]:
-    """Yield the generator that shuffles the options of each row."""
+    """Yield the random generator for the options of each row. The protocol `release` has one generator for all rows."""
     if protocol.name == "release":
         return repeat(Random(_SEED))
     return (Random(_SEED + number) for number in count())

@@ -17,20 +17,20 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
 
-_POLICY = "newest"  # the policy's name in EvalRules. It is constant, because all policies of a run are measured alike
+_POLICY = "newest"  # stands for any policy of the run in `Rules`, so that all of them have one digest of the measure
 
 
 class HeldOut(NamedTuple):
     """The samples of each evaluation of a run, in order of play."""
 
     played_by: tuple[Suite, Protocol] | None
-    """The suite and its protocol. None for a folder of programs, which are played like the run's own."""
+    """The suite and its protocol. None for a folder of programs, which are played like the run's environments."""
 
     samples: tuple[tuple[SuiteItem, int], ...]
     """Items, each with the number of its sample."""
 
     measure: str
-    """A digest of all inputs of the measure. Figures with different digests are not comparable."""
+    """A digest of everything that affects the figures, except the policy. Compare only figures with equal digests."""
 
     @property
     def suite(self) -> str:
@@ -76,9 +76,9 @@ def _plan_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
 
 
 def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteItem, int], ...]:
-    """Choose `plays` samples, taking the items in turn in an order drawn from the seed. 0 chooses all samples.
+    """Choose `plays` samples, or all samples if `plays` is 0. Take the items in turn, in an order drawn from the seed.
 
-    The first items of the order represent each category in proportion, except for rounding.
+    In this order, the first n items have each category in proportion to its size, except for rounding.
     """
     drawn = sorted(plan.items.values(), key=lambda item: (derive(b"", "evaluation: item", seed, item.name), item.name))
     sizes, ranks = Counter(item.category for item in drawn), Counter[str]()

@@ -1,7 +1,7 @@
 """LiveCodeBench v6: the 175 problems of its newest slice. Each asks for a program that passes all tests.
 
 The file is the slice's `test6.jsonl`. A row's private tests are packed, and their inner layer is a pickle. Opening
-a pickle can execute code, so the tests stay packed here and are opened behind the walls.
+a pickle can execute code, so the tests stay packed here and are opened only inside the sandbox.
 """
 
 import re

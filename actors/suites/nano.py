@@ -1,4 +1,4 @@
-"""The nano worlds: programs with held-out parameters, which no demonstration has."""
+"""Suites of the nano worlds: programs with parameters that no demonstration uses."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,8 +1,8 @@
 """Reasoning-Gym: generated problems.
 
 `reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of
-the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The suite keeps
-game_of_life_halting, although the library's scorer rewards nonsense there.
+the library's own hard evaluation. Each data set has 500 problems from seed 42, and some of them are items. The suite
+keeps game_of_life_halting, although the library's scorer rewards nonsense there.
 `reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
 other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
 nothing from short answers alone.
@@ -46,7 +46,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "letter_counting": {"min_words": 1, "max_words": 3},
     "spell_backward": {"min_word_len": 3, "max_word_len": 3},
 }  # fmt: skip
-"""Parameters by data set, restricted to one digit or three letters."""
+"""Parameters by data set, for very small problems: one-digit numbers, and words of a few letters or a few words."""
 
 TRANSFER: Mapping[str, Mapping[str, Any]] = {
     "calendar_arithmetic": {},
@@ -67,11 +67,11 @@ TRANSFER: Mapping[str, Mapping[str, Any]] = {
         "min_terms": 2, "max_terms": 2, "min_value": 1, "max_value": 9, "operators_weights": [0.5, 0.5, 0.0],
     },
 }  # fmt: skip
-"""Parameters by data set, of about the same size. None of these is in `SMALL`."""
+"""Parameters by data set, for problems about as small as those of `SMALL`. No data set is in both."""
 
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader. Item n of a data set has the place that seed n draws."""
+    """See Reader. Item n of a data set is the problem at the place that seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
         SuiteItem(f"{dataset}/{place}", category, _make_program(dataset, _set_size(parameters), index=place), _SEED)
@@ -91,14 +91,14 @@ def read_small(datasets: Mapping[str, Mapping[str, Any]], protocol: Protocol, _:
 
 
 def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], sampling: Sampling, samples: int) -> Suite:
-    """Make a suite that asks the questions of small data sets as they are. `samples` is for the whole protocol."""
+    """Make a suite that asks the questions of small data sets as they are. `samples` is for the protocol `paper`."""
     whole = Protocol(name="paper", prompt="{problem}", sampling=sampling, samples=samples, grading="box", draws=32)
     short = replace(whole, name="short", samples=1, draws=8)
     return Suite(name, {"paper": whole, "short": short}, partial(read_small, datasets), packages=PACKAGES)
 
 
 def _set_size(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for a data set of 500, because the items of the data set acre depend on its size."""
+    """Return parameters for a data set of 500. The size matters, because the problems of `acre` depend on it."""
     return {**parameters, "size": _PLACES}
 
 

@@ -20,7 +20,7 @@ def resolve(
     most: int | None = None,
     conditions: Mapping[str, str] | None = None,
 ) -> EvaluationPlan:
-    """Plan the evaluation of the policy with this digest on the first `most` items. `conditions`: see Rules.
+    """Plan an evaluation on the first `most` items. `policy` is the policy's digest. `conditions`: see Rules.
 
     Raises ConfigError if data or a package is missing, RunError if the data cannot be read.
     """

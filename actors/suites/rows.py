@@ -20,7 +20,7 @@ from spade.errors import ConfigError, RunError
 from spade.text import as_line as one_line
 from spade.text import make_visible
 
-LONGEST = 1 << 26  # bytes of a line, or of a CSV file
+LONGEST = 1 << 26  # most bytes of a line, or of a whole CSV file
 MOST_ROWS = 100_000
 LONGEST_ID = 100
 _SHOWN = 200  # characters of the columns' names in an error
@@ -37,7 +37,7 @@ class DataRow(NamedTuple):
     """Values by column name in lower case."""
 
     def name(self, *names: str) -> str | None:
-        """Return the first of these columns with a value other than null, or None."""
+        """Return the name of the first of these columns with a value other than null, or None."""
         return next((name for name in names if self.columns.get(name.lower()) is not None), None)
 
     def find(self, *names: str) -> Any:
@@ -46,7 +46,10 @@ class DataRow(NamedTuple):
         return None if name is None else self.columns[name.lower()]
 
     def text(self, *names: str) -> str:
-        """Return a text that is not blank, stripped. A whole number also counts as text. Raises RunError."""
+        """Return the stripped text of the first of these columns that has a value. A whole number counts as text.
+
+        Raises RunError if there is no text or if it is blank.
+        """
         name = self.name(*names)
         if name is None:
             there = one_line(", ".join(map(str, self.columns)), _SHOWN) or "none"
@@ -61,9 +64,9 @@ class DataRow(NamedTuple):
         return value.strip()
 
     def id(self, number: int | None, *names: str) -> str:
-        """Return the text of the first of these columns that exists. Without one, return `number`, if given.
+        """Return the text of the first of these columns that has a value. If none has one, return `number`, if given.
 
-        Raises RunError.
+        Raises RunError if there is no text, or if it is not a valid name of an item.
         """
         name = self.name(*names)
         if name is None and number is not None:
@@ -74,7 +77,7 @@ class DataRow(NamedTuple):
         return found
 
     def category(self, *names: str) -> str:
-        """Return the text of the first of these columns that exists, as one line. Returns "" without a text."""
+        """Return the text of the first of these columns that has a value, as one line. Returns "" if it is no text."""
         found = self.find(*names)
         return one_line(found.strip(), LONGEST_ID)[:LONGEST_ID] if isinstance(found, str) else ""
 

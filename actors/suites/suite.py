@@ -19,12 +19,15 @@ from spade.text import as_line
 from spade.tokens import Tokenizer
 
 ChatFormats = Callable[[Protocol, Tokenizer], Callable[[], ChatFormat]]
-"""Makes the chat format of each play, for a protocol and a checkpoint. Raises RunError if the checkpoint is unfit."""
+"""For a protocol and a checkpoint's tokenizer, returns a function that makes the chat format of one play.
+
+Raises RunError if the checkpoint cannot play the suite.
+"""
 
 Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
-"""Reads the items of a protocol. `Path` is the given data file.
+"""Reads the items of a protocol from the given data file, if the suite has one.
 
-Raises RunError with the row that cannot be read, OSError.
+Raises RunError, which names the row that cannot be read, or OSError.
 """
 
 
@@ -36,7 +39,7 @@ class Suite:
     """The suite's name in commands and settings."""
 
     protocols: Mapping[ProtocolName, Protocol]
-    """Protocols by name. A suite may lack one."""
+    """Protocols by name. A suite need not have all names."""
 
     read: Reader
     """See Reader."""
@@ -58,7 +61,7 @@ class Suite:
     """The command that installs the packages."""
 
     needs: Needs = field(default_factory=Needs)
-    """Limits of an item beyond the env-runner's own limits."""
+    """Time and memory that an item needs beyond the env-runner's own limits."""
 
     @property
     def library(self) -> Library | None:
@@ -74,8 +77,8 @@ class Suite:
     def with_examples(self, protocol: Protocol, examples: tuple[tuple[str, str], ...]) -> Protocol:
         """Return the protocol with the examples of a run's plays (`play.examples`).
 
-        The examples have their answers in a box. A suite that reads another form, or words its own
-        messages, does not get them.
+        The examples put their answers in a box. If the suite reads another form of answer, or words its own messages,
+        its protocol is returned unchanged.
         """
         if protocol.grading not in ("box", "mathematics") or self.chat_formats is not make_suite_chat_formats:
             return protocol

@@ -1,1 +1,1 @@
-"""The policy: its folder and manifest, without torch. Its model and sampling probabilities, in torch."""
+"""The policy: its files and manifest (modules without torch), and its model and log-probabilities (with torch)."""

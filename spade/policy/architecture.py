@@ -1,6 +1,6 @@
 """Find properties of a model from its config and its modules. The model may be on the device "meta", without numbers.
 
-`text` is the config of its language model.
+In all functions, `text` is the config of its language model.
 """
 
 from typing import Any
@@ -8,9 +8,8 @@ from typing import Any
 from spade.errors import ConfigError, RunError
 
 _LAYERS = {"full_attention", "sliding_attention"}
-
-_SHIFTING = {"dynamic", "longrope"}
-_SCALES = ("logit_scale", "logits_scaling", "final_logit_softcapping")
+_SHIFTING = {"dynamic", "longrope"}  # kinds of rotary positions that change as the longest sequence grows
+_SCALES = ("logit_scale", "logits_scaling", "final_logit_softcapping")  # settings that change logits after the head
 
 
 def has_sliding_window(text: Any) -> bool:
@@ -29,7 +28,7 @@ def has_plain_layers(model: Any) -> bool:
 
 
 def find_rotations(text: Any) -> set[str]:
-    """Return the kinds of rotary positions in all layers."""
+    """Return the kinds of rotary positions that occur in any layer."""
     rope = getattr(text, "rope_parameters", None) or {}
     return {kind for each in (rope, *rope.values()) if isinstance(each, dict) and (kind := each.get("rope_type"))}
 
@@ -75,7 +74,7 @@ def check_trained(model: Any) -> None:
 
 
 def make_scaled_error(model: Any) -> RunError:
-    """Build the error for a model whose logits are not its head's output."""
+    """Build the error for a model that changes the output of its head to get its logits."""
     return RunError(
         f"model.path: {model.config.model_type} changes its logits after the output head, and the learner does not "
         "repeat this change; use a model without logit scaling or soft-capping"

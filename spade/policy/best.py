@@ -2,7 +2,7 @@
 
 ROOT/7/policy/      hard links to the published weights, so that the policy stays when the learner deletes them
 ROOT/7/best.json    the evaluation
-ROOT/.draft-…/      a folder that is being written or deleted, or the rest of one after a crash. Never chosen
+ROOT/.draft-…/      a folder that is being written or deleted, or that a crash has left. Never used as a policy
 """
 
 import logging
@@ -22,7 +22,7 @@ FOLDER, POLICY, RECORD = "best", "policy", "best.json"
 
 
 class Best(msgspec.Struct, frozen=True):
-    """An evaluation, and the policy with which it began."""
+    """The result of an evaluation, and the policy at its start."""
 
     step: int
     """Learner step of the policy."""
@@ -31,7 +31,7 @@ class Best(msgspec.Struct, frozen=True):
     """Digest of the policy's weights."""
 
     measure: str
-    """Names the plays of the evaluation. Only evaluations of the same plays are compared."""
+    """Identifies the plays of the evaluation. Only evaluations of the same plays are compared."""
 
     win_rate: float
     """Win rate of the evaluation."""
@@ -61,7 +61,7 @@ def find(root: Path) -> tuple[Path, Best] | None:
         except (OSError, UnreadableError) as error:
             if folder.exists():  # otherwise the folder was deleted meanwhile
                 raise RunError(
-                    f"{folder / RECORD}: cannot be read ({format_reason(error)}); bring it back, or delete {folder}"
+                    f"{folder / RECORD}: cannot be read ({format_reason(error)}); restore it, or delete {folder}"
                 ) from None
     return None
 
@@ -69,8 +69,8 @@ def find(root: Path) -> tuple[Path, Best] | None:
 def keep(root: Path, weights: Path, new: Best) -> bool:
     """Keep the published folder `weights`, durably, in place of the earlier best policy.
 
-    Returns False if the earlier one is better. Of two equal policies, the later one is kept. A policy with a damaged
-    record is replaced. If it raises OSError, the earlier policy is still there.
+    Returns False, and keeps the earlier policy, if it had a higher win rate in the same plays. Replaces a policy with a
+    damaged record. If this raises OSError, the earlier policy is still there.
     """
     try:
         before = find(root)

@@ -1,7 +1,8 @@
 """The canary: a check that learner and engine agree on the log-probabilities of a few tokens.
 
-It works however the weights travelled. The learner writes its own log-probabilities beside the weights that it
-publishes. An engine loads the weights and compares its own log-probabilities with the learner's, before it samples.
+The learner writes its own log-probabilities beside the weights that it publishes. An engine loads the weights and
+compares its own log-probabilities with the learner's, before it samples. This check does not depend on how the weights
+reached the engine.
 """
 
 import math

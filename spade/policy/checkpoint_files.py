@@ -89,7 +89,7 @@ def check_facts(folder: Path) -> None:
             f"{folder}: its config.json names the file of its weights, {as_line(facts.weights, 100)}; remove "
             "transformers_weights, and name the file model.safetensors"
         )
-    if (folder / "adapter_config.json").exists():  # with the package peft, Transformers would put it on the model
+    if (folder / "adapter_config.json").exists():  # Transformers applies it if peft is installed
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
     if (folder / "generation_config.json").exists():
         read_json(folder / "generation_config.json", GenerationFile)

@@ -61,9 +61,9 @@ def _check_answer(answer: "httpx2.Response") -> None:
             if "/" in given or given in (".", ".."):
                 raise ValueError(f"the {name} of {host} is a path: {as_line(given, 80)}")
     for name in ("Retry-After", "RateLimit"):
-        asked = _WAIT.search(headers.get(name, ""))
-        if answer.is_error and asked and int(asked[1][:9]) > MOST_WAIT_S:
-            raise ValueError(f"status {answer.status_code}, and {host} asks to wait {asked[1][:9]} s")
+        wait = _WAIT.search(headers.get(name, ""))
+        if answer.is_error and wait and int(wait[1][:9]) > MOST_WAIT_S:
+            raise ValueError(f"status {answer.status_code}, and {host} asks to wait {wait[1][:9]} s")
 
 
 def is_name(text: str) -> bool:
@@ -133,7 +133,7 @@ def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
     """Ask the hub. If it fails, take the cached copy. Raises ConfigError if there is no cached copy."""
     try:
         return _download_snapshot(name, kind, patterns, offline=False)
-    except Exception as error:  # from the hub's client, from HTTP, or from decoding an answer
+    except Exception as error:  # the hub's client, HTTP and the decoding of answers raise many kinds of errors
         cached = _find_cached(name, kind, patterns)
         if cached is None:
             raise ConfigError(f"the hub did not give it: {read_first_line(error)}") from None

@@ -14,7 +14,7 @@ FOLDER, PREFIX = "policies", "step-"
 
 
 def list_by_step(root: Path) -> list[tuple[int, Path]]:
-    """List the folders `root`/step-N by rising N. Copies under other names belong to the user.
+    """List the folders `root`/step-N by rising N. Ignores other names, which belong to the user.
 
     Raises RunError if `root` cannot be listed.
     """
@@ -25,9 +25,9 @@ def list_by_step(root: Path) -> list[tuple[int, Path]]:
 def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> bool:
     """Keep the published folder `weights` as the policy of `step`. It is durable when this returns.
 
-    Returns False if the same policy is kept already. Other weights of the same step are replaced, because a learner
-    that resumed has trained the step again. Calls `check` before anything is replaced. `check` raises if another
-    learner has taken over. Raises OSError.
+    Returns False if the same policy is kept already. Replaces other weights of this step, because a resumed learner may
+    have trained the step again. Before that, calls `check`, which raises if another learner has taken over. Raises
+    OSError.
     """
     folder = root / f"{PREFIX}{step}"
     if _is_same(folder, weights):

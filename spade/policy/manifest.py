@@ -34,7 +34,7 @@ class _Entry(msgspec.Struct):
     """Shape of the tensor."""
 
     data_offsets: tuple[int, int]
-    """First byte, and the byte after the last, from the end of the header."""
+    """First byte of the tensor, and the byte after its last, counted from the end of the header."""
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -150,8 +150,8 @@ def verify(folder: Path, digest: str) -> None:
 def verify_parameters(folder: Path, named: str | None = None) -> str:
     """Return the digest of the parameters in `folder`, after reading every byte.
 
-    Raises WeightsError if the digest is not `named` or, without `named`, not the digest of the folder's manifest, if
-    there is a manifest. Raises OSError.
+    The expected digest is `named`, or else the digest of the folder's manifest, if there is one. Raises WeightsError if
+    the parameters have another digest than the expected one, OSError if a file cannot be read.
     """
     if named is None and (folder / MANIFEST).exists():
         try:

@@ -49,10 +49,10 @@ def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | 
     if not listed:
         return
     if gpus == ():
-        raise ConfigError(f"{setting}: all GPUs that it names are taken; name more there, or start fewer")
-    if gpus and (seen := torch.cuda.device_count()) < len(gpus):
+        raise ConfigError(f"{setting}: all GPUs that it names are taken; name more there, or start fewer processes")
+    if gpus and (count := torch.cuda.device_count()) < len(gpus):
         raise ConfigError(
-            f"{setting}: of {list(gpus)} torch sees {seen} here; indices count from 0 among the GPUs of this machine, "
+            f"{setting}: of {list(gpus)} torch sees {count} here; indices count from 0 among the GPUs of this machine, "
             "or among those of CUDA_VISIBLE_DEVICES if it is set (`spade doctor` lists them)"
         )
 
@@ -106,15 +106,15 @@ def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
     folder is gone.
     """
     published = manifest.read(folder, digest)
-    own = model.state_dict()
-    kept = {own[name].data_ptr() for name in published.keys() & own.keys()}
+    state = model.state_dict()
+    kept = {state[name].data_ptr() for name in published.keys() & state.keys()}
     try:
-        if published.keys() <= own.keys() and all(one.data_ptr() in kept for one in own.values()):
+        if published.keys() <= state.keys() and all(one.data_ptr() in kept for one in state.values()):
             with safe_open(folder / PARAMETERS, framework="pt") as file:
-                _copy({name: file.get_tensor(name) for name in published}, own, folder)
+                _copy({name: file.get_tensor(name) for name in published}, state, folder)
         else:
             dtype = str(model.dtype).removeprefix("torch.")
-            _copy(load(folder, dtype=dtype, device=torch.device("cpu")).state_dict(), own, folder)
+            _copy(load(folder, dtype=dtype, device=torch.device("cpu")).state_dict(), state, folder)
     except SafetensorError as error:
         raise WeightsError(f"{folder / PARAMETERS}: {error}") from None
 

@@ -69,7 +69,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
     quantisation: str | None
     """Name of the method that quantised the weights. None if they are floating-point numbers."""
     weights: str | None
-    """File that Transformers would read in place of the usual files of parameters."""
+    """File that Transformers would read in place of the usual files of parameters. None if no file is named."""
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -119,7 +119,8 @@ def _refuse_missing(path: str) -> None:
 def find_licence(path: str, ask: bool = False) -> str:
     """Return the licence of the model called `path` as its card states it, such as "apache-2.0", or "" without one.
 
-    A model of the package has the package's licence. `ask` allows a request to the hub for its models.
+    A model of the package has the package's licence. For a model of the hub, asks the hub if `ask` is True, and
+    otherwise returns "".
     """
     if path in SHIPPED:
         return "mit"

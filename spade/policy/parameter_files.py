@@ -57,7 +57,7 @@ def is_pickled(folder: Path) -> bool:
 
 
 def _regular(files: dict[Path, set[str]]) -> dict[Path, set[str]]:
-    """Raise RunError if a file is there but not a regular file. safetensors would wait for the writer of a FIFO."""
+    """Return `files`. Raises RunError if one exists but is not a regular file: safetensors would wait on a FIFO."""
     for file in files:
         if file.exists() and not file.is_file():
             raise RunError(f"{file}: is not a regular file; give a whole checkpoint")

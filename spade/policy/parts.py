@@ -1,4 +1,4 @@
-"""Serve parts of the files of published weights, which one host sends to another."""
+"""Read the parts of published weights that another host asks for."""
 
 import re
 from pathlib import Path

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-# Distance relative to the norm. Rounding stays under it. A wrong attention, or sequences that mix, exceed it.
+# The largest distance, relative to the norm, that counts as rounding. A wrong attention, or sequences that mix, exceed
+# it.
 _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 
 
@@ -19,7 +20,7 @@ def describe_odd(expected: Tensor) -> str:
 
 
 def is_alike(found: Tensor, expected: Tensor) -> bool:
-    """Return True if `found` equals `expected` (of the same shape) by norm, not element by element."""
+    """Return True if `found` is close to `expected`, of the same shape, relative to the norm of `expected`."""
     distance = torch.dist(found.float(), expected.float())
     return bool(distance < _MOST[expected.dtype] * expected.float().norm())
 
@@ -41,7 +42,7 @@ def is_as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
 
 @contextmanager
 def hold_widened(model: Module) -> Iterator[None]:
-    """Hold the bfloat16 parameters of `model` as float32 during the block. No value changes, then or afterwards."""
+    """Hold the bfloat16 parameters of `model` as float32 during the block. Neither conversion changes a value."""
     narrow = [each for each in model.parameters() if each.dtype == torch.bfloat16]
     try:
         for each in narrow:

@@ -1,6 +1,6 @@
 """Read a checkpoint with Transformers, and check that its tensors are those that its config.json describes.
 
-`main` runs this check as a process: it reads the names and shapes of the tensors, and no number of them.
+`main` runs this check in a process of its own. It reads the names and shapes of the tensors, but not their numbers.
 """
 
 import resource
@@ -26,7 +26,8 @@ from spade.policy.model_folder import read_facts
 from spade.policy.parameter_files import PICKLED
 from spade.text import as_line
 
-# A hostile config.json may describe lists of any length. A check takes seconds, even of a model of many experts.
+# Limits of the process (bytes, seconds of CPU time): a hostile config.json may describe lists of any length. A check
+# takes a few seconds, even of a model of many experts.
 _MOST = {resource.RLIMIT_DATA: 8 << 30, resource.RLIMIT_CPU: 120}
 # Settings that no config.json may choose for us: kernels, which may be code of the hub, and the type of an output.
 _OWN_CHOICES = {"_attn_implementation": None, "_experts_implementation": None, "return_dict": True}
@@ -48,7 +49,7 @@ def read_model(folder: Path, **settings: Any) -> tuple[PreTrainedModel, Mapping[
             )  # fmt: skip
     except (torch.OutOfMemoryError, MemoryError, SpadeError):
         raise
-    except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
+    except Exception as error:  # a malformed file makes Transformers and its packages raise many kinds of errors
         raise RunError(f"{folder}: cannot load a causal language model: {_describe_error(error)}") from None
     model, report = found
     return model, report
@@ -69,7 +70,7 @@ def _describe_error(error: Exception) -> str:
     """Describe a foreign error in one line."""
     if "trust_remote_code" in str(error):
         return "it needs code of its own, which is never run; give a model of an architecture that Transformers has"
-    if "automatic conversion" in str(error):  # such as of experts, which Transformers joins
+    if "automatic conversion" in str(error):  # Transformers joins some tensors, such as those of experts
         return "a tensor is missing or has another shape than its neighbours; give a whole checkpoint"
     return as_line(f"{type(error).__name__}: {' '.join(str(error).split())}", LONGEST)
 
@@ -79,7 +80,7 @@ def check_report(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]
 
     folder: the checkpoint's folder or file. report: Transformers' `output_loading_info`.
 
-    Transformers fills missing tensors with random numbers, so two loads would differ under one digest.
+    Transformers fills missing tensors with random numbers, so two loads of the same files would differ.
     """
     shapes = [f"{name} {tuple(found)} instead of {tuple(due)}" for name, found, due in report["mismatched_keys"]]
     left = [_add_prefix(name, model) for name in report["unexpected_keys"] if not name.endswith(_UNUSED)]
@@ -93,7 +94,7 @@ def check_report(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]
     ):
         if names:
             raise RunError(
-                f"{folder}: tensors that its config.json does not fit: {len(names)} {wrong}, the first is "
+                f"{folder}: its tensors do not fit its config.json: {len(names)} {wrong}, the first is "
                 f"{as_line(min(names), 200)}; give a whole checkpoint"
             )
     for name, source in model.get_expanded_tied_weights_keys(all_submodels=True).items():
@@ -152,9 +153,9 @@ def check_room(folder: Path, model: PreTrainedModel, tokens: int) -> None:
 
 @contextmanager
 def bound_parameters(folder: Path, names: int) -> Iterator[None]:
-    """Raise RunError in the block as soon as modules get many more parameters than `names`.
+    """Raise RunError in the block as soon as modules get many more parameters than the checkpoint has tensors.
 
-    folder: the checkpoint's folder or file, which has so many tensors.
+    folder: the checkpoint's folder or file. names: number of its tensors.
     """
     left = 8 * names + 256  # some checkpoints hold several parameters in one tensor
 

@@ -20,13 +20,13 @@ class Chat:
     """A conversation that a template should show."""
 
     skeleton: str
-    """JSON of its messages, tools and variables, with stand-ins for the strings."""
+    """JSON of the chat's messages, tools and variables, with stand-ins for the strings."""
 
     contents: tuple[str, ...]
-    """Contents of its messages."""
+    """Contents of the chat's messages."""
 
     strings: tuple[str, ...]
-    """All other strings, of calls and of tools. The first one has the number FIRST."""
+    """All other strings, of calls and of tools. The stand-in of the first one has the number FIRST."""
 
     @classmethod
     def of(

@@ -29,7 +29,7 @@ class TurnPrompt(NamedTuple):
 
 
 class Dialogue(Protocol):
-    """The prompts of one play. Call `read` and `said` in turn."""
+    """The prompts of one play. Call `read` before each answer of the model, and `said` after it."""
 
     def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> TurnPrompt:
         """Return the prompt of the next turn: `messages` after `context` (little-endian int32).
@@ -99,7 +99,7 @@ class StrippingDialogue:
         prompt = unpack_ids(pack_ids(ids))
         marks = prompt[(prompt == self._begin) | (prompt == self._end)]
         self._opened = marks[-1:].tolist() == [self._begin]
-        # A turn reads at least one token, because sampling needs one.
+        # At least one token must follow the kept ones, because sampling needs one.
         kept = min(_count_common(unpack_ids(context), prompt), len(ids) - 1)
         return TurnPrompt(kept, ids[kept:])
 

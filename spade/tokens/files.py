@@ -21,7 +21,7 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     text = read_text(path)
     try:
         bpe = tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers raises nothing narrower
+    except Exception as error:  # the package tokenizers raises plain Exceptions
         raise RunError(f"{path}: {make_printable(error)}") from None
     bpe.no_truncation()
     bpe.no_padding()

@@ -42,7 +42,7 @@ class GenerationFile(msgspec.Struct):
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """Read a JSON file of a checkpoint folder. Raises RunError if it is missing or not a `kind`."""
+    """Read a JSON file of a checkpoint folder. Raises RunError if it is missing or cannot be decoded as `kind`."""
     return _read(path, msgspec.json.Decoder(kind).decode)
 
 

@@ -14,7 +14,7 @@ _REPLACEMENT = "\ufffd".encode()
 
 
 class TokenBytes:
-    """The bytes of tokens, as a tokenizer's own decoder joins them."""
+    """Splits tokens into bytes that, when joined, give the text of the tokenizer's own decoder."""
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
         self._bpe = bpe
@@ -25,8 +25,10 @@ class TokenBytes:
         self._anchor = next((vocabulary[letter] for letter in "abcdefgh" if letter in vocabulary), None)
 
     def split(self, ids: Sequence[int]) -> list[bytes]:
-        """Return the bytes of each token. Joined and decoded, with U+FFFD for errors, they give the text of the
-        tokens."""
+        """Return the bytes of each token.
+
+        Joined and decoded, with U+FFFD for errors, they give the text of the tokens.
+        """
         if self._byte_fallback:
             return self._split_with_fallback(ids)
         return [self._decode_piece(id, at == 0) for at, id in enumerate(ids)]
@@ -50,7 +52,7 @@ class TokenBytes:
             token = self._get_token(id)
             known = [self._alphabet.get(character, -1) for character in token]
             return token.encode() if -1 in known else bytes(known)
-        # Decoders may drop a space at the beginning of a text, so a later token is decoded after another one.
+        # Decoders may drop a space at the beginning of a text, so a later token is decoded after the anchor token.
         if first or self._anchor is None:
             return self._decode_bytes([id])
         return self._decode_bytes([self._anchor, id]).removeprefix(self._decode_bytes([self._anchor]))
@@ -82,10 +84,7 @@ def clip(pieces: Sequence[bytes], characters: int) -> list[bytes]:
 
 
 def _count_characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
-    """Yield two values for each piece.
-
-    They are the index of the character that holds each of its bytes, and the number of complete characters so far.
-    """
+    """Yield, for each piece, the character index of each of its bytes, and the number of complete characters so far."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     whole = 0
     for piece in pieces:

@@ -18,8 +18,8 @@ LONG_TEXT = 16_384
 gains."""
 
 _READ_AHEAD = 4
-"""At first, a long text is only encoded up to this many characters for each token of room. Most texts have fewer
-characters for each token."""
+"""Of a long text, only this many characters for each token of `room` are encoded at first. Most texts have fewer
+characters per token, so this part usually exceeds `room`, and the rest need not be read."""
 
 
 def list_control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:

@@ -4,9 +4,9 @@ The template never sees the content of a message, nor a string of a tool. It ren
 replaces the stand-in afterwards. So content can neither forge the template's text nor steer its code. A layout only
 depends on the roles and the tools' structure.
 
-Two edits are recognised by their effect on a stand-in, and repeated on the content: `trim` (or `strip()`), also of a
-text around it, and `tojson`. Other edits (`split('</think>')`, `lstrip('\n')`) do not change the content. `forgets`
-finds out if the template leaves thoughts out.
+If a template edits a stand-in by `trim` (or `strip()`), also of a text around it, or by `tojson`, the same edit is made
+to the content. Other edits (`split('</think>')`, `lstrip('\n')`) do not change the content. `forgets` finds out if the
+template leaves thoughts out.
 
 The jinja2 environment is sandboxed, and set up as in transformers, so that both render alike. Only the date differs:
 a template that writes it always writes DATE. So the same question has the same tokens on every day.
@@ -43,7 +43,7 @@ class Template:
         self._variables = variables
 
     def layout(self, roles: Sequence[str], tools: Tools = NO_TOOLS, *, prompt: bool) -> tuple[str | Slot, ...]:
-        """Return the texts of a conversation, with a slot for each message and each shown string of `tools`.
+        """Return the template's texts, with a slot for each message and for each string of `tools` that it shows.
 
         `prompt` adds the beginning of an answer. Raises RunError if the template refuses the conversation, or does not
         show each message once and in order.
@@ -76,11 +76,11 @@ class Template:
 
         Raises RunError if the template refuses the conversation.
         """
-        asked, thought, said, seen = (make_stand_in(number) for number in range(4))
-        answer = f"{begin}\n{thought}\n{end}\n\n{said}"
-        chat = [("user", asked), ("assistant", answer), ("user", seen)]
+        question, thought, reply, follow_up = (make_stand_in(number) for number in range(4))
+        answer = f"{begin}\n{thought}\n{end}\n\n{reply}"
+        chat = [("user", question), ("assistant", answer), ("user", follow_up)]
         shown = self.rendered([{"role": role, "content": content} for role, content in chat], prompt=True)
-        return thought.strip() not in shown and said.strip() in shown
+        return thought.strip() not in shown and reply.strip() in shown
 
     def rendered(
         self,
@@ -90,7 +90,7 @@ class Template:
         *,
         prompt: bool,
     ) -> str:
-        """Render a conversation of our own. `variables` override the checkpoint's.
+        """Render a conversation. `variables` override the checkpoint's.
 
         Raises RunError if the template refuses the conversation.
         """

@@ -34,7 +34,7 @@ class Message(Protocol):
 
 
 class Answer(NamedTuple):
-    """The place of an answer's tokens."""
+    """The place of an answer's tokens in a layout."""
 
     message: int
     """Index of the answer's message."""
@@ -159,7 +159,7 @@ class Tokenizer:
         return self._encode_segments(turn, Contents(["", "", *(message.content for message in messages)]), room)
 
     def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
-        """Encode a conversation up to the beginning of the next answer, as the template renders it now.
+        """Encode a conversation up to the beginning of the next answer, as the template renders the whole of it.
 
         The tokens of earlier answers take their places unchanged. An end-of-turn token at their end is not repeated.
         `room` is as in prompt_ids. Raises RunError if the template refuses the conversation.
@@ -192,8 +192,8 @@ class Tokenizer:
         Raises RunError if the template refuses the conversation.
         """
         layout = self._template.layout(roles, tools, prompt=True)
-        seen = {piece.number - FIRST for piece in layout if isinstance(piece, Slot)}
-        return [text for place, text in enumerate(tools.strings) if place not in seen]
+        shown = {piece.number - FIRST for piece in layout if isinstance(piece, Slot)}
+        return [text for place, text in enumerate(tools.strings) if place not in shown]
 
     def chat_prompt(self, chat: Chat, room: int = sys.maxsize) -> ChatPrompt:
         """Encode a client's chat up to the beginning of an answer, like `prompt_ids`.
@@ -227,7 +227,7 @@ class Tokenizer:
         return self._opening(tuple(roles), "")
 
     def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None) -> str:
-        """Render a conversation of our own. Raises RunError if the template refuses it."""
+        """Render a conversation. Raises RunError if the template refuses it."""
         return self._template.rendered(chat, tools, prompt=False)
 
     def opens_thought(self) -> bool:
@@ -268,9 +268,9 @@ class Tokenizer:
         return frozenset([next(segment for segment in turn if isinstance(segment, int))])
 
     def _read_history(self, roles: tuple[str, ...], skeleton: str) -> Segments:
-        said = {number for number, role in enumerate(roles) if role == "assistant"}
+        answers = {number for number, role in enumerate(roles) if role == "assistant"}
         layout = self._find_layout(roles, skeleton)
-        parts = [Answer(part.number) if isinstance(part, Slot) and part.number in said else part for part in layout]
+        parts = [Answer(part.number) if isinstance(part, Slot) and part.number in answers else part for part in layout]
         return _require_closed(self._make_segments(parts))
 
     def _find_layout(self, roles: tuple[str, ...], skeleton: str) -> tuple[str | Slot, ...]:
@@ -326,9 +326,9 @@ def _is_opening_thought(layout: Sequence[str | Slot]) -> bool:
 
 
 def _require_closed(segments: Segments) -> Segments:
-    """Raise RunError unless a control token ends the last content.
+    """Return `segments`. Raises RunError unless a control token follows the last content.
 
-    A program could imitate an end that is ordinary text.
+    A program could imitate an end of turn that is ordinary text.
     """
     for segment in reversed(segments):
         if isinstance(segment, int):

@@ -13,7 +13,7 @@ from spade.decoding import try_decode
 from spade.tokens.stand_ins import make_stand_in
 
 FIRST = 1 << 16
-"""Number of the first string of tools. Lower numbers are for messages."""
+"""Number of the stand-in of the first string of tools. Lower numbers are for messages."""
 
 WORDS = frozenset(
     (

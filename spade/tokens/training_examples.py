@@ -53,9 +53,9 @@ def write_example(tokenizer: Tokenizer, prompt: Sequence[int], sampled: Sequence
     answer = ExampleMessage("assistant", _decode_text(tokenizer, sampled[:-1]))
     chat = [msgspec.structs.asdict(message) for message in (*messages, answer)]
     encoded = tokenizer.encode(tokenizer.rendered(chat))
-    own, again = (tokenizer.divided(ids) for ids in ([*prompt, *sampled[:-1]], encoded))
-    end = again[len(own)] if len(own) < len(again) else None
-    if again[: len(own)] != own or end not in tokenizer.end_ids:
+    expected, again = (tokenizer.divided(ids) for ids in ([*prompt, *sampled[:-1]], encoded))
+    end = again[len(expected)] if len(expected) < len(again) else None
+    if again[: len(expected)] != expected or end not in tokenizer.end_ids:
         raise UnreadableError("not given back by the chat template")
     whole = [*prompt, *sampled]
     return TrainingExample(messages, answer, encoded[: len(whole)] == whole)

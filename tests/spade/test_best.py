@@ -126,7 +126,7 @@ def test_a_damaged_record_is_named_and_the_next_evaluation_replaces_it(tmp_path,
         case "fifo":
             record.unlink()
             os.mkfifo(record)
-    with pytest.raises(RunError, match=rf"best/1/best\.json: .*; bring it back, or delete {root}/1"):
+    with pytest.raises(RunError, match=rf"best/1/best\.json: .*; restore it, or delete {root}/1"):
         find(root)
     assert keep(root, published(tmp_path, 2), told(2, 0.1))
     assert parameters(tmp_path) == 2

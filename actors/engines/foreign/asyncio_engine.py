@@ -20,7 +20,7 @@ from spade.protocol import Generate, Generated, Refused
 T = TypeVar("T")
 
 _PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order (`service.thread.Order`)
-_PARTING_S = 1.0
+_PARTING_S = 1.0  # longest wait of `close` for cancelled requests
 _LONGEST_S = 1_800.0  # limit of a call; a large model can start from a cold disk within it
 
 

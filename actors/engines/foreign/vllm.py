@@ -26,8 +26,9 @@ from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
-_BLOCK = 128  # tokens; vLLM chooses 16 to 128
-# `engine.kv_bytes` sets the memory. With a larger share, vLLM would refuse a GPU that the learner uses as well.
+_BLOCK = 128  # tokens in vLLM's largest blocks of keys; it chooses 16 to 128
+# The share of the GPU's memory that must be free when vLLM starts. It is small, because the learner may use the same
+# GPU. `engine.kv_bytes` sets the memory that vLLM takes.
 _ANY = 0.01
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say why"
 _PARTING_S = 1.0  # vLLM's processes need no more time to end: they hold no state that matters
@@ -39,7 +40,7 @@ class VllmEngine(AsyncioEngine):
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights`. An empty digest is not checked.
 
-        Raises WeightsError if they are unfit, ConfigError if the model cannot run here.
+        Raises WeightsError if the folder holds other weights, ConfigError if the model cannot run here.
         """
         require("vllm")
         _prepare(settings)
@@ -135,9 +136,9 @@ class VllmEngine(AsyncioEngine):
         # a unique salt, so that no other request shares these keys
         prompt = {"prompt_token_ids": ids, "cache_salt": name}
         last: Any = None
-        asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
+        sampling = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
         with _check_alive():
-            async for output in self._llm.generate(prompt, asked, name):
+            async for output in self._llm.generate(prompt, sampling, name):
                 last = output
         return [chosen[id].logprob for id, chosen in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 

@@ -6,7 +6,7 @@ from typing import Any
 class Reloader:
     """Methods of a worker, called by name through `collective_rpc`."""
 
-    reload_weights: Any  # vLLM's own
+    reload_weights: Any  # a method of vLLM's worker
     model_runner: Any
 
     def reload(self, folder: str) -> None:

@@ -1,7 +1,7 @@
-"""The link between the bus and an engine's thread: it queues requests by sender, orders them and returns the answers.
+"""The link between the bus and an engine's thread: it accepts requests, decides which begins next, and sends answers.
 
-The engine runs in a thread of its own (`thread`). Orders go there through a queue. Results come back as calls in trio's
-thread. The number of requests accepted at once bounds both.
+The engine runs in a thread of its own (`thread`). It takes its orders from a queue, and returns results by calling
+functions in trio's thread. The queue stays short, because only `_MOST_OPEN` requests are accepted at once.
 """
 
 import itertools
@@ -28,7 +28,7 @@ _MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the so
 
 @dataclass
 class PendingRequest:
-    """A pending request. Times are in seconds on trio's clock."""
+    """A request that was accepted and is not answered yet. Times are in seconds on trio's clock."""
 
     incoming: IncomingRequest
     """The message and its sender."""
@@ -51,10 +51,9 @@ class PendingRequest:
 
 
 class RequestQueue:
-    """The part of the service in trio's thread.
+    """The requests of all senders. Gives the engine as many as fit its rows. Used only in trio's thread.
 
-    It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
-    published weights. If `follower` is None, the engine has its own weights.
+    `follower` keeps the engine on the newest published weights. If `follower` is None, the engine has its own weights.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class RequestQueue:
         self._engine = engine
         self._beat_s = config.bus.heartbeat_s
         self._room = trio.Semaphore(_MOST_OPEN)
-        # `_room` bounds the queue: each accepted request has at most one order to sample and one to forget. Orders to
-        # load weights are few.
+        # `_room` bounds this queue: each accepted request adds at most one Submit and one Cancel. Orders to load
+        # weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._shares = RoleShares(config.engine.rows)
         self._open: dict[int, PendingRequest] = {}
@@ -83,15 +82,15 @@ class RequestQueue:
     def order(self, weights: Weights) -> None:
         """Order the engine to sample from these weights. They must be on this host.
 
-        They replace weights that still wait.
+        Weights that were ordered earlier and still wait are skipped.
         """
         self._newer = weights
         self._begin()
 
     async def run(self) -> None:
-        """Serve until cancelled. Then the thread finishes its step and ends."""
-        told = self._answer, self._record_served
-        torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
+        """Serve until cancelled. The engine's thread then finishes its step and ends."""
+        callbacks = self._answer, self._record_served
+        torch_loop = partial(work, self._engine, self._orders, *callbacks, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
@@ -142,7 +141,8 @@ class RequestQueue:
     def _begin(self) -> None:
         """Give the engine the requests that may begin now.
 
-        While weights wait for the sequences in flight to end, nothing begins.
+        If `engine.swap` is "wait" and new weights are ordered, no request begins until the sequences in flight have
+        ended.
         """
         if self._newer is not None:
             if self._waits and self._shares.begun:
@@ -150,35 +150,35 @@ class RequestQueue:
             self._orders.put(self._newer)
             self._newer = None
         while (number := self._shares.begin()) is not None:
-            asked = self._open[number]
-            asked.began = trio.current_time()
-            self._queued_s.append(asked.began - asked.since)
-            self._orders.put(Submit(number, asked.request))
+            pending = self._open[number]
+            pending.began = trio.current_time()
+            self._queued_s.append(pending.began - pending.since)
+            self._orders.put(Submit(number, pending.request))
 
     def _close(self, number: int) -> PendingRequest | None:
         """Remove a request and return it. Returns None if it was removed before."""
-        asked = self._open.pop(number, None)
-        if asked is not None:
-            del self._numbers[asked.incoming.peer, asked.incoming.id]
+        pending = self._open.pop(number, None)
+        if pending is not None:
+            del self._numbers[pending.incoming.peer, pending.incoming.id]
             self._shares.end(number)
             self._room.release()
-        return asked
+        return pending
 
     def _give_up(self, number: int) -> PendingRequest | None:
         """Remove a request. Cancel it if the engine has it."""
-        asked = self._close(number)
-        if asked is not None and asked.began is not None:
+        pending = self._close(number)
+        if pending is not None and pending.began is not None:
             self._orders.put(Cancel(number))
         self._begin()
-        return asked
+        return pending
 
     def _answer(self, results: Results) -> None:
         for number, result in results:
-            asked = self._close(number)
-            if asked is not None:
+            pending = self._close(number)
+            if pending is not None:
                 if isinstance(result, Exception):
-                    result = self._faults.refusal(asked.request, result)
-                self._server.reply_nowait(asked.incoming, self._add_digests(result))
+                    result = self._faults.refusal(pending.request, result)
+                self._server.reply_nowait(pending.incoming, self._add_digests(result))
         self._begin()
 
     def _add_digests(self, result: Generated | Refused) -> Generated | Refused:
@@ -195,13 +195,13 @@ class RequestQueue:
         async for peer, _ in self._server.gone:
             if peer in self._server.peers:
                 continue
-            for number in [number for number, asked in self._open.items() if asked.incoming.peer == peer]:
+            for number in [number for number, pending in self._open.items() if pending.incoming.peer == peer]:
                 self._give_up(number)
 
     def _forget_named(self, peer: bytes, name: str) -> None:
         """Cancel the requests that this peer sent under a name."""
-        for number, asked in list(self._open.items()):
-            if name and (asked.incoming.peer, asked.request.name) == (peer, name):
+        for number, pending in list(self._open.items()):
+            if name and (pending.incoming.peer, pending.request.name) == (peer, name):
                 self._give_up(number)
 
     async def _expire(self) -> None:
@@ -209,15 +209,15 @@ class RequestQueue:
         while True:
             await trio.sleep(self._beat_s)
             now = trio.current_time()
-            late = [(number, overdue) for number, asked in self._open.items() if (overdue := asked.overdue(now))]
+            late = [(number, overdue) for number, pending in self._open.items() if (overdue := pending.overdue(now))]
             for number, overdue in late:
-                asked = self._give_up(number)
-                if asked is not None:
+                pending = self._give_up(number)
+                if pending is not None:
                     self._overdue += 1
-                    await self._server.reply(asked.incoming, overdue)
+                    await self._server.reply(pending.incoming, overdue)
 
     async def _measure(self) -> None:
-        """Measure the figures of each heartbeat. docs/metrics.md explains their names."""
+        """Update the gauges once per heartbeat. docs/metrics.md explains their names."""
         engine, sampled, since = self._engine, self._engine.sampled, trio.current_time()
         while True:
             await trio.sleep(self._beat_s)

@@ -1,11 +1,11 @@
-"""The order of sampling. Each role gets its share of an engine's rows, however much other roles ask. Pure, no clock."""
+"""Decide which request begins next. Each role gets its share of an engine's rows, however much other roles ask."""
 
 from collections import Counter, deque
 from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # if only one role asks, an eighth of the rows (at least one) stays free: another role can begin immediately
+_KEPT = 8  # one role never fills the last eighth of the rows (at least one), so that another role can begin immediately
 _AHEAD = 8  # for every eight rows, the engine gets one more request, so that a freed row is filled immediately
 
 
@@ -13,8 +13,8 @@ class RoleShares:
     """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
     The role with the fewest begun requests comes next. So if several roles have waiting requests, each gets equally
-    many rows. No role may hold all rows, unless the engine has only one row. Running requests are not interrupted, so
-    another role would have to wait until one of them ends.
+    many rows. Running requests are never interrupted, so a role with all rows would make the other roles wait. For this
+    reason no role may hold all rows, unless the engine has only one row.
     """
 
     def __init__(self, rows: int) -> None:

@@ -45,8 +45,8 @@ def work(
 ) -> None:
     """Drive the engine: follow orders between steps, step while there is work, otherwise wait for orders.
 
-    `ended` and `served` are called in trio's thread. `tolerance` bounds the canary's difference for new weights, in
-    nats.
+    Calls `ended` with results and `served` with newly loaded weights, both in trio's thread. `tolerance` is the largest
+    difference allowed on the canary of new weights, in nats.
     """
     while True:
         taken = _take_orders(orders, wait=not engine.busy)
@@ -61,7 +61,7 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                # Weights keep their place among the orders: some engines begin a submitted request immediately.
+                # Load weights at their place among the orders, because some engines begin a request at `submit`.
                 case Weights() if order is newest:
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)

@@ -1,9 +1,9 @@
-"""A buddy allocator (Knowlton 1965) for keys and values. Its unit is a token. Runs on the host, pure."""
+"""A buddy allocator (Knowlton 1965) of places for keys and values. Counts in tokens and touches no tensors."""
 
 from bisect import insort
 from typing import NamedTuple
 
-SMALLEST = 64  # tokens
+SMALLEST = 64  # tokens in the smallest extent
 
 
 class TokenExtent(NamedTuple):

@@ -45,11 +45,11 @@ class Layer(NamedTuple):
     """Weights of the down projection."""
 
     window: int | None
-    """Sliding window of the attention, in tokens."""
+    """Sliding window of the attention, in tokens. None if a token sees all earlier tokens."""
 
 
 class Dense:
-    """Computes logits of packed tokens; see `forward.Forward`. The model's parameters become views of joined ones."""
+    """Computes logits of packed tokens; see `forward.Forward`. Makes the model's parameters views of joined tensors."""
 
     def __init__(self, model: Any) -> None:
         """Take over `model`, for which `is_dense` must be True."""
@@ -140,8 +140,8 @@ def _join(parts: Sequence[Module], name: str) -> Tensor:
 
     A later write to a part therefore also changes the joined tensor.
     """
-    own: list[Parameter] = [getattr(part, name) for part in parts]
-    whole = torch.cat([each.data for each in own])
-    for each, view in zip(own, torch.split(whole, [len(each) for each in own]), strict=True):
+    parameters: list[Parameter] = [getattr(part, name) for part in parts]
+    whole = torch.cat([each.data for each in parameters])
+    for each, view in zip(parameters, torch.split(whole, [len(each) for each in parameters]), strict=True):
         each.data = view
     return whole

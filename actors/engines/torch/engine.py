@@ -3,7 +3,7 @@
 Every step packs two kinds of tokens into one forward (`plan`): the next token of each sequence, and the prompts of
 newly admitted ones. It samples for each sequence with a complete prompt. A sequence that ended leaves its keys and
 values in its entry of the store. A request that begins with the same tokens, such as the next turn of an episode,
-reuses them and computes only the rest. On a GPU, steps without prompts are bundled (`graphs`).
+reuses them and computes only the rest. On a GPU, several steps without prompts run in one trip (`graphs`).
 """
 
 from collections import deque
@@ -39,10 +39,10 @@ class ForwardBounds(NamedTuple):
     """Bounds of one forward on a kind of device."""
 
     prompt_tokens: int
-    """Most prompt tokens in one forward, so that sequences in flight do not wait."""
+    """Most prompt tokens in one forward. A low bound keeps sequences in flight from waiting long."""
 
     spare: int
-    """See `plan.group_chunks`."""
+    """Padding allowed in a group of chunks, in products of queries and keys; see `plan.group_chunks`."""
 
 
 _PACE = {"cpu": ForwardBounds(512, 4_096), "cuda": ForwardBounds(16_384, 1 << 20)}
@@ -52,15 +52,16 @@ _ENTRIES = 2  # cache entries for each row: one for a sequence in flight, one fo
 class TorchEngine:
     """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
 
-    When the room is full, the engine drops the coldest keys that no sequence in flight uses. If all keys are in use,
-    requests wait in the queue. If sequences in flight outgrow the room, the one admitted last returns to the queue with
-    its sampled tokens. The first in the queue is the first to continue.
+    When this memory is full, the engine drops the keys that have been idle longest. If sequences in flight use all
+    keys, requests wait in the queue. If sequences in flight outgrow the memory, the one admitted last returns to the
+    front of the queue and keeps its sampled tokens.
     """
 
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
         """Load `weights`. An empty digest is not checked.
 
-        Raises RunError if they cannot be loaded, ConfigError if the model cannot run here.
+        Raises WeightsError if the folder holds other weights, RunError if it holds no whole model, ConfigError if the
+        model cannot run here.
         """
         self.version = weights.version
         self.sampled = 0
@@ -151,8 +152,10 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Make room for the newest token of every sequence in flight. If there is too little room, the sequences
-        admitted last go back to the queue."""
+        """Make room for the newest token of every sequence in flight.
+
+        If there is too little room, the sequences admitted last go back to the front of the queue.
+        """
         for row in list(self._active.values()):
             while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]
@@ -171,7 +174,7 @@ class TorchEngine:
                 held.append(row)
                 if wanted is None:
                     continue
-                break  # otherwise smaller sequences that wait behind it would keep taking its room
+                break  # otherwise smaller sequences behind it in the queue would keep taking the room that it needs
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
             self._prompt_tokens += len(prompt)
@@ -180,7 +183,7 @@ class TorchEngine:
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
-        """Choose the work of this step: the newest token of every sequence, and prompt tokens within the pace."""
+        """Choose the work of this step: every sequence's newest token, and at most `_pace.prompt_tokens` of prompts."""
         left = self._pace.prompt_tokens
         chunks = []
         for row in self._active.values():
@@ -215,13 +218,13 @@ class TorchEngine:
     def _sample(self, rows: list[SequenceInFlight], logits: Tensor) -> list[tuple[int, Generated]]:
         if not rows:
             return []
-        asked = [row.request for row in rows]
+        requests = [row.request for row in rows]
         tokens, logprobs = sample(
             logits,
-            [request.temperature for request in asked],
-            draw_uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
-            [request.top_p for request in asked],
-            [request.top_k for request in asked],
+            [request.temperature for request in requests],
+            draw_uniforms([request.seed for request in requests], [len(row.logprobs) for row in rows]),
+            [request.top_p for request in requests],
+            [request.top_k for request in requests],
         )
         return self._push(rows, [[token] for token in tokens], [[logprob] for logprob in logprobs])
 

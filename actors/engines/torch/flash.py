@@ -92,7 +92,7 @@ def run_kernel(
         call.most_queries,
         call.most_keys,
         0.0,
-        call.most_queries > 1,  # causal. A single query is the newest token, which sees all keys.
+        call.most_queries > 1,  # causal? A single query is the newest token, which sees all keys.
         False,
         scale=scale,
         window_size_left=None if window is None else window - 1,

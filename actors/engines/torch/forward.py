@@ -19,9 +19,9 @@ _PROBE = 16  # tokens of each of two sequences
 
 
 class Forward(Protocol):
-    """Computes logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan.
+    """Computes logits (kept, vocabulary) of packed `ids` (tokens,).
 
-    `keep` (kept,) lists the tokens that need logits.
+    `cache.plan` says where each token belongs. `keep` (kept,) lists the tokens that need logits.
     """
 
     def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor: ...
@@ -47,16 +47,16 @@ class Modules:
 
 
 def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, KvStore]:
-    """Open a forward that agrees with the model's own. Return the forward and a small store of its shapes.
+    """Open a forward that agrees with the model's own. Return it, and a small store with the model's shapes of keys.
 
-    The two forwards are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like
-    one. For a bfloat16 model, our bfloat16 forward must also be about as close to float32 as the model's own.
+    The two forwards are compared in float32. Rounding to bfloat16 would hide errors, and on some models it would look
+    like an error. For a bfloat16 model, our bfloat16 forward must also be about as close to float32 as the model's own.
 
     Raises ConfigError if the engine cannot run the model, or if the two forwards disagree.
     """
     check_sampled(model, context_tokens)
     ids = torch.tensor(spread_ids(model, 2 * _PROBE), device=model.device).view(2, -1)
-    own = model.config._attn_implementation
+    attention = model.config._attn_implementation
     narrow = model.dtype == torch.bfloat16
     with torch.inference_mode():
         rounded = model(input_ids=ids, use_cache=False).logits if narrow else None
@@ -67,12 +67,12 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
             forward, cache, found = _probe_logits(model, ids)
             agrees = is_alike(found, exact)
         if rounded is not None:
-            model.set_attn_implementation(own)
+            model.set_attn_implementation(attention)
             forward, cache, found = _probe_logits(model, ids)
             agrees = agrees and is_as_near(found, rounded, exact)
     if not agrees:
-        raise cannot_run(model, f"its attention is not {own} attention")
-    # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
+        raise cannot_run(model, f"its logits with the key-value store are not those of its {attention} attention")
+    # The probe is shorter than most windows, so the comparison would not notice a missing window.
     if (
         isinstance(forward, Modules)
         and has_sliding_window(model.config.get_text_config())

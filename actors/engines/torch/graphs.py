@@ -34,7 +34,7 @@ class DecodeRow(NamedTuple):
     """One sequence of a trip."""
 
     token: int
-    """Its newest token. The keys of this token are not stored yet."""
+    """The newest token of the sequence. Its keys are not stored yet."""
 
     chunk: TokenChunk
     """The places of this token and of the tokens that the trip samples."""
@@ -44,7 +44,7 @@ class DecodeRow(NamedTuple):
 
 
 class DecodePlan:
-    """The plan of a forward of one token a row, computed on the device; see `kv_store.StorePlan`."""
+    """The plan of a forward with one token per row, computed on the device; see `kv_store.StorePlan`."""
 
     groups: Sequence[AttentionGroup] = ()
 
@@ -76,7 +76,7 @@ class DecodePlan:
 
 
 class Decoder:
-    """Samples from a forward over a store, several tokens of each row in a trip."""
+    """Samples several tokens of each row in a trip, from a forward over a store."""
 
     def __init__(
         self, forward: Forward, cache: KvStore, context_tokens: int, vocabulary: int, device: torch.device
@@ -92,10 +92,10 @@ class Decoder:
     def decode(
         self, rows: Sequence[DecodeRow], uniforms: NDArray[np.float64]
     ) -> tuple[list[list[int]], list[list[float]]]:
-        """Sample a token of each row for each of `uniforms` (steps, rows), at most TRIP.
+        """Sample several tokens of each row: one token for each of `uniforms` (steps, rows), in [0, 1).
 
-        Returns the tokens and their log-probabilities, by row. The steps do not notice when a sequence ends. Tokens
-        after the end of a row are meaningless.
+        At most TRIP steps. Returns the tokens and their log-probabilities, by row. The steps do not notice when a
+        sequence ends: ignore the tokens after its end.
         """
         steps, count = uniforms.shape
         size = round_up(count)
@@ -108,7 +108,7 @@ class Decoder:
         return tokens.astype(np.int64).tolist(), logprobs.tolist()
 
     def _open_step(self, spare: NDArray[np.float64], *, cut: bool) -> "_Step":
-        """Return the step for this number of rows. A new step is captured with `spare` rows."""
+        """Return the step for this number of rows. Captures a new step with the rows of `spare`, which nobody reads."""
         key = spare.shape[1], cut
         if key not in self._steps:
             step = self._steps[key] = _Step(spare, self._device, partial(self._compute, cut=cut))
@@ -123,7 +123,7 @@ class Decoder:
         return row.token, position, *extent, one.temperature, one.top_p if one.top_p < 1 else _ALL, top_k
 
     def _compute(self, step: "_Step", *, cut: bool) -> None:
-        """Compute one step from its buffer, into its buffer and its results."""
+        """Compute one step. Reads its buffer, and writes to its buffer and its results."""
         token, position, start, size = step.buffer[:_TEMPERATURE].long()
         self._cache.plan = DecodePlan(position, start, size, self._context)
         logits = self._forward(token, self._cache, step.keep)
@@ -153,7 +153,7 @@ class _Step:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def capture(self, pool: Any) -> Any:
-        """Capture the step, after it ran once. Return the memory pool, which captured steps share."""
+        """Run the step once, then capture it as a graph. Return the memory pool, which captured steps share."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -179,5 +179,5 @@ class _Step:
 
 
 def round_up(rows: int) -> int:
-    """Return the size of the bucket for this number of rows. It is at most an eighth of a power of two larger."""
+    """Round a number of rows up to the size of a bucket: a multiple of an eighth of the next power of two."""
     return -(-rows // (unit := max(1, (1 << (rows - 1).bit_length()) // 8))) * unit

@@ -1,4 +1,4 @@
-"""The memory for keys and values of sequences in flight and at rest, within one bound."""
+"""The memory for keys and values of sequences in flight and of ended sequences, within one bound."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ class KvMemory:
     """Memory for the keys and values of `entries` sequences of at most `context_tokens` each.
 
     Callers pass the entries of sequences in flight as `busy`. The other entries are idle. A later request may
-    continue them.
+    continue their sequences.
     """
 
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:
@@ -41,7 +41,11 @@ class KvMemory:
         return self.prefixes.place(prompt, self._find_idle(busy))
 
     def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Collection[int]) -> Placement | None:
-        """Give a prompt its entry, with the keys that are already known. Returns None if no room can be made."""
+        """Give a prompt an entry, with the keys that it shares with earlier sequences, as `placement` proposes.
+
+        Returns the placement that was made: without shared keys if they needed too much room. Returns None if no room
+        can be made.
+        """
         entry, source, tokens, outdated = placement
         extent, size = self._of[entry], compute_size(len(prompt))
         if extent is not None and not (source == entry and tokens) and extent.size != size:
@@ -103,7 +107,7 @@ def limit_kv_bytes(kv_bytes: int, device: str) -> int:
 
 
 def _count_room(kv_bytes: int, token_bytes: int, context_tokens: int, entries: int) -> int:
-    """Return how many tokens fit into `kv_bytes`. Counts whole contexts, at most one for each entry."""
+    """Return how many tokens fit into `kv_bytes`: a whole number of contexts, at most one for each entry."""
     context = compute_size(context_tokens)
     contexts = min(kv_bytes // (token_bytes * context), entries)
     if not contexts:

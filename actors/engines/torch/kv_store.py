@@ -72,13 +72,13 @@ class KvStore(Cache):
     """The plan of the present forward."""
 
     def __init__(self, tokens: int, like: "KvStore | None" = None) -> None:
-        """Allocate the stores of all layers of `like`. The first write to any other layer allocates its stores."""
+        """Allocate stores for all layers of `like`. Stores of other layers are allocated at their first write."""
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)
         """An extent after all extents of sequences, for keys that nobody reads."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
-        self._blocks: list[tuple[int, Tensor]] = []  # heads; all stores of one shape (stores, rows, dim)
+        self._blocks: list[tuple[int, Tensor]] = []  # (heads, all stores of one shape as a tensor)
         if like is not None:
             self._allocate(like)
 
@@ -102,7 +102,7 @@ class KvStore(Cache):
         return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
-        """Copy the first `tokens` of one extent to the beginning of another, in all layers of the first allocation."""
+        """Copy the first `tokens` of one extent to the beginning of another, in all layers that `like` had."""
         for heads, block in self._blocks:
             old, new = (
                 block[:, extent.start * heads : (extent.start + extent.size) * heads].view(
@@ -122,7 +122,7 @@ class KvStore(Cache):
     def _open(self, like: Tensor) -> LayerKv:
         """Open a store for keys or values with the dtype, heads and dim of `like` (tokens, heads, dim)."""
         _, heads, dim = like.shape
-        # Use zeros, not empty memory. The room after a sequence's end is masked, but 0 * nan would still be nan.
+        # Use zeros, not empty memory. Places after a sequence's end are masked, but 0 * nan would still be nan.
         return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)
 
     def update(
@@ -148,7 +148,7 @@ class KvStore(Cache):
 def compute_attention(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
     """Compute attention of packed queries (tokens, heads, dim) over the store. Return the same shape.
 
-    Query heads that share a key head become further queries of it. So keys are read in place, without copies.
+    Query heads that share a key head become further queries of this key head. So keys are read without being repeated.
     """
     keys, values = cache.stores[layer]
     heads, shared = keys.heads, query.shape[1] // keys.heads

@@ -40,8 +40,8 @@ class TokenChunk(NamedTuple):
 def group_chunks(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Sort chunks into groups that attend together.
 
-    The extents of a group have one size, and its chunks are padded to the longest. A group costs rows * queries * keys.
-    A further group costs about `spare` in addition. So the padding of a group may cost up to `spare`.
+    All extents of a group have the same size, and its chunks are padded to the longest. A group costs about rows *
+    queries * keys + `spare`. So padding that costs up to `spare` is cheaper than a further group.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0
@@ -162,7 +162,8 @@ class Plan:
     def calls(self, heads: int) -> list[FlashCall]:
         """Return the calls of the flash kernel over a store of `heads` heads.
 
-        All single tokens share one call, and all prompts another, because a call is laid out for its longest chunk.
+        All chunks of one token share a call, and all longer chunks another, because the kernel lays out a call for its
+        longest chunk.
         """
         known = self._calls.get(heads)
         if known is None:

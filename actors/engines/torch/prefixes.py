@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 _COPY_FROM = 8  # tokens: copying a shorter prefix costs more than computing it
 _WAIT_FROM = 32  # tokens: for a shorter prefix, waiting a step for its keys does not pay
-_FIRST_TOKENS = 256
+_FIRST_TOKENS = 256  # token ids of an entry that are allocated at the start
 
 
 class Placement(NamedTuple):
@@ -28,7 +28,7 @@ class Placement(NamedTuple):
 
 
 class Prefixes:
-    """Token ids of `entries` entries. `limit` bounds the length of a sequence.
+    """The token ids of the keys in each of `entries` cache entries. No sequence is longer than `limit` tokens.
 
     * known (entries,): number of tokens with keys that are stored or being computed
     * filled (entries,): number of tokens with stored keys
@@ -52,14 +52,14 @@ class Prefixes:
             self._ids = np.pad(self._ids, ((0, 0), (0, want - have)))
 
     def place(self, prompt: NDArray[np.int32], idle: NDArray[np.bool_]) -> Placement | None:
-        """Choose an entry for a prompt. `idle` (entries,) has at least one.
+        """Choose an entry for a prompt. `idle` (entries,) is a mask of at least one idle entry.
 
         Only keys of the weights in use are shared. A prompt that continues an idle entry takes over the entry. Any
         other prompt takes the entry that has been idle longest, so that the next turns of other episodes find their
         entries. Keys shared with any entry, even a busy one, are copied. The last token of a prompt is always computed,
         because its output predicts the next token.
 
-        Returns None if waiting pays: another prompt is computing keys that this prompt needs.
+        Returns None if the prompt should wait, because a sequence in flight is computing keys that both share.
         """
         known = self._count_common(prompt)
         common = np.where(self.current, known, 0)

@@ -1,4 +1,4 @@
-"""Sampling that depends only on the request's seed and the distribution. Each token uses one counter-based uniform."""
+"""Sampling that depends only on a request's seed and the distribution. Each token uses one uniform random number."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from torch import Tensor
 from spade.policy.logprobs import log_distribution
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MOST_BLOCK = 512  # tokens
-_BITS = 48  # u <= 1 - 2**-48, so u * total < total in float64 and the inverse stays within the vocabulary
+_MOST_BLOCK = 512  # most tokens of a block
+_BITS = 48  # random bits of a uniform u. u <= 1 - 2**-48, so u * total < total in float64: an id is never too large
 
 
 def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -23,7 +23,7 @@ class SequenceInFlight:
         self.filled = 0
         self.logprobs: list[float] = []
         self._versions: list[tuple[int, int]] = []
-        # Each token is at least one byte of text.
+        # The most last tokens that a stop string can span. Each token is at least one byte of text.
         self._tail = max((len(text.encode()) for text in request.stop), default=-_SLACK) + _SLACK
 
     def push(

@@ -52,7 +52,7 @@ def _attend(
     WINDOW: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
     HEADS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Attend to a share of the keys of one sequence. `scale` includes log2(e), since the weights are powers of 2."""
+    """Attend to a share of the keys of one sequence. `scale` includes log2(e), because exp is computed as exp2."""
     sequence, split = tl.program_id(0), tl.program_id(1)
     count = tl.load(counts + sequence)
     begin = tl.maximum(count - WINDOW, 0) if WINDOW > 0 else 0
@@ -111,7 +111,7 @@ def can_attend(device: torch.device, dtype: torch.dtype) -> bool:
     first, counts = (torch.full((1,), number, dtype=torch.int32, device=device) for number in (0, 1))
     try:
         attend_single(small, small[:, 0], small[:, 0], first, counts, None, None)
-    except Exception as error:  # Triton and the compiler that it calls raise whatever they meet
+    except Exception as error:  # Triton, and the compiler that it calls, may raise any exception
         log.warning("cannot build the kernel for single queries, so the engine is slower: %s", read_first_line(error))
         return False
     return True

@@ -48,21 +48,21 @@ class Draft:
         """Return parameters for another host, cut to `most` bytes, with the list of missing parts.
 
         The bytes may be damaged. Returns a part without data if the bytes are not here yet, None if the fetch of
-        parameters has not begun. Raises OSError.
+        parameters has not begun. Raises OSError if the file cannot be read.
         """
         missing = self._missing
         if missing is None or request.file != PARAMETERS:
             return None
-        # Read before the check below. Parts that arrive in between are given, though the list calls them missing.
+        # Read the list first. If the part arrives before the next line, it is sent although the list calls it missing.
         bits = missing.lacking
-        here = missing.has(request.offset, request.count)
-        found = read_part(self.folder, request, most if here else 0)
+        complete = missing.has(request.offset, request.count)
+        found = read_part(self.folder, request, most if complete else 0)
         if isinstance(found, Refused):  # the draft has just been renamed to a finished copy
             return None
         return msgspec.structs.replace(found, lacking=bits.to_bytes(-(-bits.bit_length() // 8), "little"))
 
     async def fill(self, sources: PartSources) -> None:
-        """Fetch the missing parts. Raises BusError, or WeightsError if the learner's files do not match."""
+        """Fetch the missing parts. Raises BusError, or WeightsError if the learner's files have another digest."""
         try:
             await self._fill(sources)
         finally:

@@ -1,7 +1,7 @@
 """Published weights on this host: the learner's folder if it is visible here, else a copy fetched from the learner.
 
-The learner's folder is in `weights` of our run directory, even if the run was moved or copied. If it is not there, it
-is at the path in the publication, which is in another run directory.
+An engine looks for the learner's folder in `weights` of its own run directory first, because the run may have been
+moved or copied. Then it looks at the path that the learner published.
 
 A copy is made in the run directory of this host's actors, for all engines on this host. Hosts pass its parts on to each
 other: an engine asks other engines for each part before it asks the learner, and serves the parts that it has. The copy
@@ -34,7 +34,7 @@ from spade.policy.parts import check_request, read_part
 from spade.protocol import MOST_HELD, GetWeights, HoldWeights, Refused, Weights, WeightsPart
 from spade.transport import Client, Server, connect
 
-KEPT = 2  # copies: the newest, and the one before, for unchanged tensors
+KEPT = 2  # complete copies: the newest, and the previous one, which another engine may be about to load
 
 _ABSENT = Refused("these weights are not here")
 log = logging.getLogger(__name__)
@@ -56,17 +56,17 @@ class WeightsCache:
         self._model = model
         self._trusting = False
         self._drafts: dict[str, Draft] = {}  # copies that are being made here, by digest
-        self._held: dict[int, str] = {}  # version to digest, for the learner's folders that are in use or ordered
+        self._held: dict[int, str] = {}  # digest by version of the learner's folders in use or ordered
 
     async def bring(self, weights: Weights) -> Weights | None:
         """Bring `weights` to this host and return them with their path here.
 
-        Returns None if they are retired already. Newer weights will come then.
+        Returns None if they are retired already. The learner has then published newer weights.
         """
-        for seen in (self._published / weights.digest, Path(weights.path)):
-            if (seen / PARAMETERS).is_file():
+        for visible in (self._published / weights.digest, Path(weights.path)):
+            if (visible / PARAMETERS).is_file():
                 held = await self._hold(weights)
-                return msgspec.structs.replace(weights, path=str(seen)) if held else None
+                return msgspec.structs.replace(weights, path=str(visible)) if held else None
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._lock_copies():
@@ -177,9 +177,9 @@ class WeightsCache:
 
         Includes the parts of an unfinished copy.
         """
-        asked, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
+        inbox, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
         while True:
-            incoming = await asked.take()
+            incoming = await inbox.take()
             request = cast(GetWeights, incoming.message)
             await server.reply(incoming, await trio.to_thread.run_sync(self._read_part, request, most))
 
@@ -203,9 +203,9 @@ class WeightsCache:
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
     def _prune(self, newest: Path) -> None:
-        """Delete old copies that no engine is loading, and all drafts, since nobody will ask for them again.
+        """Delete old copies that no engine is loading, and drafts of other versions, which nobody will finish.
 
-        `newest` stays, whatever its modification time.
+        Never deletes `newest`.
         """
         for path in [path for path in self._list_copies() if path != newest][: 1 - KEPT]:
             discard_unless_held(path, PARAMETERS)

@@ -27,10 +27,10 @@ _REMEMBERED = 1_024  # versions whose digests are kept; sequences in flight need
 
 
 class Follower:
-    """The weights of one engine, which began with the weights `swapped`.
+    """Keeps one engine on the newest weights. The engine began with the weights `swapped`.
 
-    Gauges: `swap_ms` is the time from hearing of the version in use to sampling from it. `canary_mismatch` is the
-    difference on the canary of this version.
+    Sets two gauges for the version in use: `swap_ms`, the time from the first news of it until the engine samples from
+    it, and `canary_mismatch`, the difference on its canary in nats.
     """
 
     def __init__(self, replay: Client, cache: WeightsCache, swapped: CheckedWeights) -> None:
@@ -55,7 +55,10 @@ class Follower:
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """Return the joined digests of runs (version, count). Empty if a version's digest is unknown."""
+        """Return the digests of some versions, joined in order. Empty if one of them is unknown.
+
+        `versions` holds a pair (version, number of tokens) for each run of tokens.
+        """
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
@@ -97,9 +100,9 @@ class Follower:
 
     async def _bring(self, order: Callable[[Weights], None]) -> None:
         async for weights in self._new[1]:
-            here = await self._cache.bring(weights)
-            if here is not None:
-                order(here)
+            local = await self._cache.bring(weights)
+            if local is not None:
+                order(local)
 
     async def _tell(self) -> None:
         async for weights in self._served[1]:
@@ -108,7 +111,7 @@ class Follower:
             except RefusedError:
                 raise
             except BusError as error:
-                log.warning("%s", error)  # a late report is of no use
+                log.warning("%s", error)  # do not try again: a late report is of no use
 
     async def _hold_again(self) -> None:
         """Tell the replay service after each of its restarts which weights we hold, because a restart forgets them."""
@@ -128,5 +131,5 @@ class Follower:
         The check takes longer than the swap itself.
         """
         async for weights in self._unchecked[1]:
-            with suppress(FileNotFoundError):  # newer weights have been published since
+            with suppress(FileNotFoundError):  # newer weights were published, and these are already deleted
                 await trio.to_thread.run_sync(manifest.verify, Path(weights.path), weights.digest)

@@ -13,7 +13,7 @@ ALL = -1
 class MissingParts:
     """Byte ranges of a file, in parts of at most `most` bytes.
 
-    * begin: the part at which this host begins, as a share of all parts. Each host begins at a different part
+    * begin: where this host begins among all parts, from 0 (the first) to 1. Each host begins at a different part
     * lacking: the parts with bytes that are not in the file yet
     * left: the lacking parts that nobody has been asked for
     """
@@ -35,8 +35,8 @@ class MissingParts:
     def take_unheld(self, unheld: int) -> int | None:
         """Take one of the parts that no engine holds, to ask the learner for it. Returns None if all are taken.
 
-        Takes parts in order from this host's beginning. If the next part is not available, continues from
-        a random one.
+        Takes parts in order, beginning with this host's first part. If the next part is not available, continues from
+        a random part.
         """
         among = self.left & unheld
         if not among:
@@ -49,8 +49,8 @@ class MissingParts:
     def take_held(self, held: int) -> int | None:
         """Take one of the parts that a source holds, to ask this source for it. Returns None if all are taken.
 
-        Takes the last such part before this host's beginning. Few hosts have this part, since the host that begins
-        before this host reaches it last.
+        Takes the last such part before the part at which this host began, else the last such part of the file. Few
+        hosts have the parts just before this host's first part: the host that asks for them in order reaches them last.
         """
         among = self.left & held
         before = among & ((1 << self._begin) - 1)

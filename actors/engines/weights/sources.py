@@ -13,13 +13,13 @@ from spade.protocol import GetWeights, Hello, WeightsPart
 from spade.transport import Client, connect
 
 ENGINES = 8  # most engines that a fetch connects to
-MOST_LACKING = 1 << 20  # bytes of `lacking` that are read
+MOST_LACKING = 1 << 20  # bytes of `WeightsPart.lacking` that are read; the rest is ignored
 
 
 class PartSources:
     """The learner, and engines as soon as they are connected.
 
-    * begin: this host's place among all engines, as a share; the fetch begins at this share of the parts
+    * begin: where this host begins among all parts, from 0 to 1: its place in the sorted addresses of all engines
     * engines: a channel of newly connected engines
     * fetched_bytes: bytes from all sources
     * engine_bytes: the part of these bytes that came from engines

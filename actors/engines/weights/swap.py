@@ -1,4 +1,4 @@
-"""Check that an engine samples from the announced weights. The check runs on the model before its first token."""
+"""Load announced weights into an engine and check their canary before the engine samples from them."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ from spade.policy.manifest import PARAMETERS
 from spade.protocol import Weights
 from spade.text import format_beside
 
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}  # nats, by `model.dtype`
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +52,14 @@ def swap(engine: Engine, weights: Weights, most: float) -> CheckedWeights | None
         return None
     loaded = time.perf_counter()
     off = compare(engine, weights, expected, most)
-    took, asked = 1e3 * (loaded - started), 1e3 * (time.perf_counter() - loaded)
-    log.info("policy version %d loaded in %.0f ms, canary off by %s in %.0f ms", weights.version, took, off, asked)
+    loading_ms, checking_ms = 1e3 * (loaded - started), 1e3 * (time.perf_counter() - loaded)
+    log.info(
+        "policy version %d loaded in %.0f ms, canary off by %s in %.0f ms",
+        weights.version,
+        loading_ms,
+        off,
+        checking_ms,
+    )
     return CheckedWeights(weights, off)
 
 
@@ -63,7 +69,7 @@ def compare(engine: Engine, weights: Weights, expected: Canary | None, most: flo
     Raises WeightsError if it exceeds `most`.
     """
     if expected is None:
-        log.warning("policy version %d was published without a canary: nothing to compare with", weights.version)
+        log.warning("policy version %d has no canary, so its log-probabilities are not compared", weights.version)
         return None
     off = canary.compute_mismatch(expected, engine.logprobs(expected.ids))
     if off > most:

@@ -18,7 +18,7 @@ from spade.policy.manifest import PARAMETERS
 from spade.protocol import GetWeights, WeightsPart
 
 AT_ONCE = 2  # parts requested from each source at a time, so that its link is never idle between two parts
-PATIENCE_S = 10.0  # seconds to wait for one part from an engine, or for all parts that the learner could send instead
+PATIENCE_S = 10.0  # longest wait for one part from an engine, and total wait for parts that the learner could also send
 
 
 class Swarm:
@@ -65,7 +65,7 @@ class Swarm:
             scope.cancel()
 
     async def _wait_for_change(self) -> None:
-        """Wait for a change, but no longer than engines may still take to deliver their parts."""
+        """Wait for a change. If engines hold parts that nobody was asked for, wait at most the rest of `_spare_s`."""
         began, waiting = trio.current_time(), bool(self._missing.left)
         with trio.move_on_after(self._spare_s if waiting else float("inf")):
             await self._changed.park()
@@ -79,14 +79,14 @@ class Swarm:
     async def _exchange(self, neighbour: Neighbour) -> None:
         """Ask a neighbour for parts until it fails."""
         self._neighbours.append(neighbour)
-        asked = -1
+        came_when_asked = -1
 
         async def ask() -> None:
-            nonlocal asked
+            nonlocal came_when_asked
             while True:
                 number = self._missing.take_held(~neighbour.lacking)
-                if number is None and asked != self._came:  # the neighbour may have more parts by now
-                    asked, number = self._came, self._missing.take_held(ALL)
+                if number is None and came_when_asked != self._came:  # the neighbour may have more parts by now
+                    came_when_asked, number = self._came, self._missing.take_held(ALL)
                 if number is None:
                     await self._changed.park()
                 elif not await self._try_fetch_part(number, neighbour):
@@ -110,8 +110,8 @@ class Swarm:
             if not came:
                 self._missing.give_back(number)
                 self._changed.unpark_all()
-        told = came or neighbour.lacking >> number & 1
-        return bool(told) and not patience.cancelled_caught
+        consistent = came or neighbour.lacking >> number & 1  # it has not claimed a part that it did not send
+        return bool(consistent) and not patience.cancelled_caught
 
     async def _fetch_part(self, number: int, ask: Callable[[GetWeights], Awaitable[WeightsPart | None]]) -> bool:
         """Fetch a part into the file. Returns False if the source does not have it."""

@@ -14,8 +14,8 @@ from actors.nano.levels import PLAIN, draw_by_level
 from actors.nano.program import Body
 
 FACT = 'random.Random("{pair}").choice([{values}])'
-"""The expression for the rule of a pair. The same pair gives the same rule in every program. The program does not name
-this rule."""
+"""Expression that chooses one rule of a pair: the same rule in every program with this pair. The program's text does
+not show which one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Game(ABC):
     """The strategy that wins, for the hint."""
 
     sentence: str
-    """The sentence that states the rule, with {} in its place."""
+    """The sentence that states the rule, with {} for the rule."""
 
     rules: Mapping[str, str]
     """Each rule with its value in a program."""

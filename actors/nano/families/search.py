@@ -80,7 +80,7 @@ class Search(Game):
         )
 
     def goal(self, knobs: Knobs) -> str:
-        """Return the lines that draw the number."""
+        """Return the program's lines that draw the hidden number."""
         if knobs.level <= PLAIN:
             (rule,) = knobs.rules
             return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"

@@ -44,7 +44,7 @@ class Account:
             + (CODES if deep else "")
             + f"self.right = {{b: {value} for a, b in self.tasks}}",
             message='f"Pay a bill of {a}."',
-            told=knobs.write_rule("Pay the {self.rule} one."),
+            rule_sentence=knobs.write_rule("Pay the {self.rule} one."),
             tools=(
                 ToolMethod("bills", "name: str", list_entries("self.bills.get(name, {})")),
                 *((ToolMethod("ask", "bill: int", "str(self.code.get(bill))"),) if deep else ()),

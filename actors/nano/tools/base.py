@@ -12,8 +12,8 @@ from actors.nano.levels import LEVELS
 
 LEAST = 2
 """Number of instructions, and of candidates, in the easiest program."""
-MOST_NEED = 4
-MOST_SPARE = 1
+MOST_NEED = 4  # instructions of an instance
+MOST_SPARE = 1  # wrong candidates that may be tried
 MOST_TURNS = 12
 DONE = "<answer>done</answer>"
 FINISHED = "All requests are done."
@@ -25,13 +25,13 @@ class ToolMethod:
     """A tool of a program."""
 
     name: str
-    """Its name."""
+    """The tool's name."""
 
     parameters: str
-    """Its parameters, with annotations."""
+    """The parameters of its method, with annotations."""
 
     result: str
-    """The expression of its result."""
+    """Expression of the tool's result."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class ServiceKnobs:
     """The parameters of a program."""
 
     need: int
-    """Number of instructions of an instance. Half of the instances have one fewer, so that their turns allow more wrong
-    candidates. Then a policy that always tries the same candidate first wins only some instances of a program."""
+    """Number of instructions of an instance. Half of the instances have one fewer, which leaves turns for more wrong
+    candidates. So a policy that always tries the same candidate first wins some instances of a program, but not all."""
 
     calls: int
     """Number of calls needed for an instruction."""
@@ -127,11 +127,11 @@ class Naming:
         return f"self.number[{item}]" if self.numbered else item
 
     def look(self, item: str) -> str:
-        """Return the calls with which a solution finds out the name."""
+        """Return the calls with which a solution finds out the name of a thing."""
         return f'("find", {{"item": {item}}}), ' if self.numbered else ""
 
     def found(self, item: str) -> Generator[str, str, dict[str, str]]:
-        """Yield the messages with which a player finds out the name. Returns the name as an argument of a call."""
+        """Yield the messages with which a player finds out a thing's name. Return the name as an argument of a call."""
         return {self.where: (yield call("find", item=item)) if self.numbered else item}
 
 
@@ -168,7 +168,7 @@ def parse_entries(result: str) -> dict[str, str]:
 
 
 Steps = Generator[str, str, None]
-"""The messages that serve one request. Each `send` passes the result of the previous message. Never ends by itself."""
+"""The messages that serve one request. `send` passes the result of the message before. The generator never ends."""
 Plan = Callable[[str, list[str]], Steps]
 """Makes the steps for a request. Gets the remaining candidates in the order to try them, and removes each refused
 candidate from the list."""
@@ -208,7 +208,7 @@ def find_request(observation: str) -> str | None:
 
 
 def drop_refused(left: list[str]) -> None:
-    """Remove the tried candidate, unless it is the last one."""
+    """Remove the first candidate, which was tried and refused, unless no other is left."""
     if len(left) > 1:
         del left[0]
 

@@ -30,7 +30,7 @@ class DeskFamily:
             f'self.right = {{b: a.split()[0] if a.split()[0] in {quote_words(knobs.others)} else "decline_request"'
             " for a, b in self.tasks}",
             message='f"Please {a}."',
-            told=knobs.write_rule("Never {self.rule}."),
+            rule_sentence=knobs.write_rule("Never {self.rule}."),
             tools=(
                 *naming.tools,
                 *(

@@ -44,7 +44,7 @@ class Match:
             f"self.mode = {{a: modes() for a in {naming.names}}}\n"
             f"self.right = {{b: self.mode[{place}][self.rule] for a, b in self.tasks}}",
             message='f"Set {b} by {a}."',
-            told=knobs.write_rule("Take the {self.rule} mode."),
+            rule_sentence=knobs.write_rule("Take the {self.rule} mode."),
             tools=(
                 *naming.tools,
                 ToolMethod("read", f"{where}: str", list_entries(f"self.mode.get({where}, {{}})")),

@@ -1,4 +1,4 @@
-"""The text of a program with tools: one frame for all families, as for games.
+"""The text of a program with tools. All families share one frame, as in games.
 
 An instruction asks for one write. `right` maps each key to the value to be written. Every write goes
 through `write`, which refuses any other value.
@@ -24,7 +24,7 @@ class {name}Env(ToolUseBaseEnv):
         count = {need} - rng.randint(0, 1)
 {reset}
         self._user_messages = [{message} for a, b in self.tasks]
-{told}        self._message_criteria = [lambda state, b=b: {met} for a, b in self.tasks]
+{rule_sentence}        self._message_criteria = [lambda state, b=b: {met} for a, b in self.tasks]
         return self._user_messages[0], {{}}
 
     def write(self, key: object, value: object) -> str:
@@ -38,7 +38,7 @@ class {name}Env(ToolUseBaseEnv):
         return {solution}
 """
 
-TOLD = "        self._user_messages[0] += {told}\n"
+RULE_LINE = "        self._user_messages[0] += {sentence}\n"
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,19 @@ class ServiceBody:
     """Sets `self.tasks` (a pair (a, b) for each instruction) and `self.right` (the value to write for each key)."""
 
     message: str
-    """The instruction, from a and b."""
+    """Expression of the instruction, from a and b."""
 
-    told: str
-    """The rule, appended to the first instruction. "" withholds it."""
+    rule_sentence: str
+    """Expression of the sentence that states the rule, appended to the first instruction. "" if it is not stated."""
 
     tools: tuple[ToolMethod, ...]
     """The tools."""
 
     solution: str
-    """The solution's list of calls."""
+    """Expression of the solution's list of calls."""
 
     met: str = "b in state"
-    """The criterion, from `state` and b."""
+    """Condition under which an instruction counts as done, from `state` and b."""
 
 
 def render(name: str, knobs: ServiceKnobs, body: ServiceBody) -> str:
@@ -80,7 +80,7 @@ def render(name: str, knobs: ServiceKnobs, body: ServiceBody) -> str:
         need=knobs.need,
         reset=indent(body.reset, " " * 8),
         message=body.message,
-        told=TOLD.format(told=body.told) if body.told else "",
+        rule_sentence=RULE_LINE.format(sentence=body.rule_sentence) if body.rule_sentence else "",
         met=body.met,
         tools="\n".join(methods),
         solution=body.solution,

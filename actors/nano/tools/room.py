@@ -25,7 +25,7 @@ class Room:
             f"{naming.drawn('count')}self.tasks = list(zip(items, {naming.names}))\n"
             "self.right = {b: self.rule for a, b in self.tasks}",
             message='f"Book room {a}."',
-            told=knobs.write_rule("{self.rule.capitalize()} a room first."),
+            rule_sentence=knobs.write_rule("{self.rule.capitalize()} a room first."),
             tools=(
                 *naming.tools,
                 *(ToolMethod(name, f"{where}: str", f'self.write({where}, "{name}")') for name in knobs.among),

@@ -28,7 +28,7 @@ class Stock:
             f"{naming.drawn('5')}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
             f"self.right = {{b: self.held[{place}] for a, b in self.tasks}}",
             message='f"Order as many {b} as there are {a}."',
-            told=knobs.write_rule("{self.rule.capitalize()} is right."),
+            rule_sentence=knobs.write_rule("{self.rule.capitalize()} is right."),
             tools=(
                 *naming.tools,
                 *(

@@ -1,7 +1,7 @@
 """Suites of tool use that an external program drives: BFCL, τ²-bench, ACEBench.
 
-A harness is installed in an environment of its own (`environment.py`). It runs in processes behind walls (`worker.py`),
-in which our driver imports it (`drivers/`).
+A harness is installed in a virtual environment of its own (`environment.py`). In a sandboxed process (`worker.py`), our
+driver imports and runs it (`drivers/`).
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from spade.evaluations import Protocol, Sampling
 
 
 def _make_protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
-    """Make the protocols `paper` and `short`. SPADE chooses the numbers, and the harness words the prompts."""
+    """Make the protocols `paper` and `short`. The numbers are our own choice. The harness itself writes the prompts."""
     sampling = Sampling(temperature=temperature, max_tokens=2_048)
     numbers: Mapping[ProtocolName, int] = {"paper": samples, "short": 1}
     return {

@@ -56,9 +56,10 @@ def find_python(name: str) -> Path:
 
 
 def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
-    """Make the environment unless it exists. `index` is pip's index, "" for pip's default. Raises RunError.
+    """Make the environment unless it exists. `index` is pip's index, "" for pip's default. Return its folder.
 
-    The environment appears as a whole or not at all. Only one command makes it at a time.
+    The environment appears as a whole or not at all. Raises RunError if it cannot be made, or if another command is
+    making it.
     """
     place = find_folder(name)
     if is_installed(name):
@@ -99,5 +100,5 @@ def _run(command: list[str], place: Path) -> None:
     except OSError as error:
         raise RunError(f"{command[0]}: {format_reason(error)}") from None
     if done.returncode:
-        said = " · ".join(as_line(each, 200) for each in done.stderr.splitlines()[-_SHOWN:] if "WARNING" not in each)
-        raise RunError(f"{place}: pip or venv ended with {done.returncode}: {said}")
+        shown = " · ".join(as_line(each, 200) for each in done.stderr.splitlines()[-_SHOWN:] if "WARNING" not in each)
+        raise RunError(f"{place}: pip or venv ended with {done.returncode}: {shown}")

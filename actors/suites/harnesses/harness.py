@@ -67,7 +67,7 @@ class Harness(Suite):
     ) -> "Harness":
         """Build the harness with this name. The driver is the module of the same name.
 
-        `tools` tells whether its requests contain tools.
+        `tools`: True if its requests offer tools through the API. Then the checkpoint must be able to call tools.
         """
 
         def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
@@ -79,9 +79,8 @@ class Harness(Suite):
                     find_dialect(tokenizer, DIALECTS, "this model")
             except RunError as error:
                 raise RunError(f"suite {name}: {error}") from None
-            return make_suite_chat_formats(
-                protocol, tokenizer
-            )  # unused, because the harness itself writes the messages
+            # Nobody uses these, because the harness itself writes the messages.
+            return make_suite_chat_formats(protocol, tokenizer)
 
         return cls(
             name, protocols, read, size=size, columns=columns, chat_formats=chat_formats, package=package, users=users

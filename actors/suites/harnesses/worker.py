@@ -1,8 +1,7 @@
-"""A process of a harness behind the outer walls, and the connection to it (`drivers/pipe.py` is the other end).
+"""A harness's process in a sandbox of Bubblewrap, and the connection to it (`drivers/pipe.py` is the other end).
 
-Bubblewrap builds the walls. The process can reach only its own loopback. It sees only its environment, Python, the
-drivers, the system's libraries, the given data and a scratch folder, so it finds no home folder. Only this module reads
-the output of the process.
+The process can reach only its own loopback. It sees only its environment, Python, the drivers, the system's libraries,
+the given data and a scratch folder, but no home folder. Only this module reads the output of the process.
 """
 
 import os
@@ -25,10 +24,10 @@ from spade.processes.walls import list_folders_above, make_walled_prefix
 from spade.text import as_line
 
 READY_S = 600.0
-"""Seconds in which a harness must load, and again in which it must list its items."""
+"""Most seconds for loading a harness, and also for listing its items."""
 PLAY_S = 3_600.0
-"""Seconds of one play."""
-_LONGEST = 32 << 20  # bytes of a line
+"""Most seconds of one play."""
+_LONGEST = 32 << 20  # most bytes of a line
 _PART = 1 << 16
 _PARTING_S = 5.0  # longest time from the end of a harness's output to the end of its process
 _SHOWN = 20  # last lines of the log that are shown
@@ -51,13 +50,13 @@ class ListedItem(msgspec.Struct, frozen=True):
     """Unique in the harness."""
 
     category: str
-    """The category for the summary."""
+    """The item's category in the summary of results."""
 
     digest: str
     """A digest of everything that determines the item's plays."""
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _HarnessMessage(msgspec.Struct, frozen=True):
     kind: Literal["ready", "items", "ask", "over"]
     items: list[ListedItem] = []
     model: Literal["agent", "user"] = "agent"
@@ -72,7 +71,7 @@ class ItemVerdict(NamedTuple):
     """The verdict of a harness."""
 
     correct: bool
-    """True if the play was won."""
+    """True if the harness counts the item as solved."""
 
     score: float
     """The harness's score."""
@@ -87,7 +86,7 @@ class ItemVerdict(NamedTuple):
 Answering = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
 """Answers a request of the "agent" or the "user" with an HTTP status and a JSON body."""
 
-_said: msgspec.json.Decoder[_Said] = msgspec.json.Decoder(_Said)
+_messages: msgspec.json.Decoder[_HarnessMessage] = msgspec.json.Decoder(_HarnessMessage)
 
 
 class HarnessError(RunError):
@@ -106,22 +105,22 @@ class Worker:
     async def items(self) -> list[ListedItem]:
         """Return all items. Raises HarnessError."""
         with self._limit_time():
-            await self._tell({"items": True})
-            return (await self._read_said("items")).items
+            await self._send({"items": True})
+            return (await self._read_message("items")).items
 
     async def play(self, item: str, answer: Answering) -> ItemVerdict:
         """Play an item. Raises HarnessError, or trio.TooSlowError after PLAY_S."""
         with trio.fail_after(PLAY_S):
-            await self._tell({"play": item})
-            while (said := await self._read_said("ask", "over")).kind == "ask":
-                status, body = await answer(said.model, said.body)
-                await self._tell({"status": status, "body": msgspec.Raw(body)})
-        return ItemVerdict(said.correct, said.score, said.answer, said.error)
+            await self._send({"play": item})
+            while (message := await self._read_message("ask", "over")).kind == "ask":
+                status, body = await answer(message.model, message.body)
+                await self._send({"status": status, "body": msgspec.Raw(body)})
+        return ItemVerdict(message.correct, message.score, message.answer, message.error)
 
     async def ready(self) -> None:
         """Wait until the harness is loaded. Raises HarnessError."""
         with self._limit_time():
-            await self._read_said("ready")
+            await self._read_message("ready")
 
     @contextmanager
     def _limit_time(self) -> Iterator[None]:
@@ -131,21 +130,21 @@ class Worker:
         except trio.TooSlowError:
             raise HarnessError(f"harness {self._name}: does not answer within {READY_S:g} s") from None
 
-    async def _tell(self, order: Mapping[str, Any]) -> None:
+    async def _send(self, order: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
             await self._process.stdin.send_all(msgspec.json.encode(order) + b"\n")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise await self._make_ended_error() from None
 
-    async def _read_said(self, *kinds: str) -> _Said:
+    async def _read_message(self, *kinds: str) -> _HarnessMessage:
         try:
-            said = try_decode(_said.decode, await self._read_line())
+            message = try_decode(_messages.decode, await self._read_line())
         except UnreadableError as error:
             raise HarnessError(f"harness {self._name}: sent a message that cannot be read: {error}") from None
-        if said.kind not in kinds:
-            raise HarnessError(f"harness {self._name}: sent {said.kind!r} instead of {' or '.join(kinds)}")
-        return said
+        if message.kind not in kinds:
+            raise HarnessError(f"harness {self._name}: sent {message.kind!r} instead of {' or '.join(kinds)}")
+        return message
 
     async def _read_line(self) -> bytes:
         assert self._process.stdout is not None
@@ -167,15 +166,15 @@ class Worker:
             await self._process.wait()
         _kill(self._process)
         code = await self._process.wait()
-        said = [as_line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
-        return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'its log is empty'}")
+        lines = [as_line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
+        return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(lines) or 'its log is empty'}")
 
 
 @asynccontextmanager
 async def start_worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
     """Start a harness and yield it when it is ready. Kill it at the end of the block. `tier`: see sandbox.tier.
 
-    Raises ConfigError if its environment or its walls are missing, HarnessError if it does not start.
+    Raises ConfigError if its environment or Bubblewrap is missing, HarnessError if it does not start.
     """
     async with start_process(name, _make_command(name, tier, data), log) as found:
         yield found
@@ -230,9 +229,9 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
         walls = make_walled_prefix(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
     except FileNotFoundError as error:
         raise ConfigError(
-            f"suite {name}: its harness needs bubblewrap: {error}; --set sandbox.tier=none runs it without walls"
+            f"suite {name}: its harness needs bubblewrap: {error}; --set sandbox.tier=none runs it without a sandbox"
         ) from None
     files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
-    # Do not use --die-with-parent: the parent is the thread that starts the process. Without this option, the process
-    # still ends when its input closes, or with its group.
+    # Do not use --die-with-parent: the process would end with the thread that started it. Without this option, it ends
+    # when its input closes, or when its process group is killed.
     return [*walls, "--cap-drop", "ALL", *files, *own]

@@ -25,8 +25,8 @@ def test_a_file_has_one_a_line_and_blank_lines_count_for_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(("content", "says"), [
-    (b"", "holds no setting; write one a line"),
-    (b" \n\n\t\n", "holds no setting; write one a line"),
+    (b"", "holds no setting; write one per line"),
+    (b" \n\n\t\n", "holds no setting; write one per line"),
     (b"a desk\n\xff\n", "is not UTF-8 text"),
     (b"a desk\n" + b"x" * (LONGEST + 1), "line 2: must be printable text of at most 256 characters"),
     (b"a \x1b[2Jdesk\n", "line 1: must be printable text"),

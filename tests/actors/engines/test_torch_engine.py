@@ -311,7 +311,9 @@ REFUSED = {
     "its rotary positions change with the longest sequence": lambda: transformers.LlamaConfig(
         **GROUPED, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
-    "its attention is not sdpa attention": lambda: transformers.RecurrentGemmaConfig(**SMALL, lru_width=32),
+    "its logits with the key-value store are not those of its sdpa attention": lambda: (
+        transformers.RecurrentGemmaConfig(**SMALL, lru_width=32)
+    ),
     "it does not pass its sliding window to its attention": lambda: transformers.PhimoeConfig(
         **SMALL, num_key_value_heads=2, num_local_experts=2, sliding_window=100
     ),

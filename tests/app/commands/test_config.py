@@ -155,4 +155,4 @@ def test_a_prompt_of_tool_use_has_its_room_checked_and_its_settings_read(tmp_pat
     assert said.startswith("engine.context_tokens: a design prompt does not fit")
     file = tmp_path / "settings.txt"
     file.write_text("\n")
-    assert refused(*given, f"tools.settings={file}") == [f"tools.settings: {file} holds no setting; write one a line"]
+    assert refused(*given, f"tools.settings={file}") == [f"tools.settings: {file} holds no setting; write one per line"]

@@ -23,7 +23,7 @@ def cut(model):
 def without_a_layer(model):
     file = model / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": 3, "layer_types": None}))
-    return f"{model}: tensors that its config.json does not fit: 11 are missing, the first is model.layers.2"
+    return f"{model}: its tensors do not fit its config.json: 11 are missing, the first is model.layers.2"
 
 
 @pytest.mark.parametrize("fault", [cut, without_a_layer])

@@ -1,1 +1,1 @@
-"""Programs that run in the environment of a harness, behind walls. They import the harness, and nothing of SPADE."""
+"""Programs that run in a harness's environment, inside its sandbox. They import the harness, but nothing of ours."""

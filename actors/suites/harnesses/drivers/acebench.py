@@ -35,7 +35,7 @@ def list_items(folder: Path) -> list[Item]:
 
 def play(order: PlayOrder) -> HarnessVerdict:
     """Play a task and check its final state."""
-    task = order.item.told
+    task = order.item.content
     agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     result = run_rollout(agent, task, _STEPS, user if order.item.category == "multi_turn" else None)
     correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
@@ -45,7 +45,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
 
 
 def _read_rows(file: Path) -> Iterator[Json]:
-    """Yield the rows of a file, one a line."""
+    """Yield the rows of a file, which has one JSON object per line."""
     if file.is_file():
         for text in file.read_text().splitlines():
             if text.strip():
@@ -75,5 +75,5 @@ def _make_model(name: str, url: str) -> Model:
 
 
 def main(folder: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     serve_orders(list_items(Path(folder)), play)

@@ -27,7 +27,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
     """The harness's handler, made safe: it never evaluates a model's text. `known` names the entry's functions."""
 
     def __init__(self, mark: str, known: frozenset[str]) -> None:
-        # The harness keeps state in globals, named by this name and the entry's name. So each play needs a new name.
+        # The harness keeps state in global variables, named after `mark` and the entry. So each play needs a new mark.
         super().__init__(mark, 0.0, mark, True)
         self._known = known
 
@@ -38,7 +38,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
     def decode_execute(self, result: Any, has_tool_call_tag: bool) -> Any:
         """Return the calls as text.
 
-        Raises ValueError for a message without calls, or with calls that nobody can make.
+        Raises ValueError for a message without calls, or with malformed calls.
         """
         if not isinstance(result, list):
             raise ValueError("a message without calls")
@@ -65,14 +65,14 @@ def list_entries() -> list[Item]:
 def play(order: PlayOrder) -> HarnessVerdict:
     """Play an entry and check it as the harness's own runner does."""
     os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = order.url, "none"
-    entry, truth = copy.deepcopy(order.item.told)
+    entry, truth = copy.deepcopy(order.item.content)
     handler = BfclHandler(order.mark, _list_functions(entry))
     handler.client = handler.client.with_options(max_retries=0, timeout=None)
-    said, _ = handler.inference(copy.deepcopy(entry), False, True)
-    answer = json.dumps(said)
-    if not isinstance(said, list) or len(said) != len(truth):
+    turns, _ = handler.inference(copy.deepcopy(entry), False, True)
+    answer = json.dumps(turns)
+    if not isinstance(turns, list) or len(turns) != len(truth):
         return HarnessVerdict(False, 0.0, answer)  # the play was stopped after too many steps
-    decoded = [[calls for calls in (_decode_step(handler, step) for step in turn) if calls] for turn in said]
+    decoded = [[calls for calls in (_decode_step(handler, step) for step in turn) if calls] for turn in turns]
     category = f"multi_turn_{order.item.category}"
     found = multi_turn_checker(decoded, truth, entry, category, order.mark)
     return HarnessVerdict(bool(found["valid"]), float(found["valid"]), answer)
@@ -94,5 +94,5 @@ def _decode_step(handler: BfclHandler, step: Any) -> list[str]:
 
 
 def main(_: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     serve_orders(list_entries(), play)

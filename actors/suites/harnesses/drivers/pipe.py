@@ -6,7 +6,8 @@
     {"play": NAME}                              {"kind": "ask", "model": "agent"|"user", "body": …}, again and again
     {"status": 200, "body": …}                  {"kind": "over", "correct", "score", "answer", "error"}
 
-A harness asks a chat API on this machine's own loopback; each request becomes one `ask`, and waits for its answer.
+A harness sends its requests to a chat API on its own loopback. Each request becomes one message of kind "ask" and waits
+for the answer.
 """
 
 import hashlib
@@ -22,9 +23,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_MEMORY = 16 << 30  # bytes of address space
+_MEMORY = 16 << 30  # most bytes of address space
 _FILE = 256 << 20  # bytes; limit of each file, including the harness's log
-_DETAIL = 800  # characters
+_DETAIL = 800  # most characters of an error
 
 Json = dict[str, Any]
 
@@ -37,14 +38,14 @@ class Item:
     """Unique in the harness."""
 
     category: str
-    """The category for the summary."""
+    """The item's category in the summary of results."""
 
-    told: Any
-    """Everything that determines its plays."""
+    content: Any
+    """Everything that determines the item's plays."""
 
     def listed(self) -> Json:
         """Return the item as the command sees it: name, category and digest."""
-        digest = hashlib.blake2b(json.dumps(self.told, sort_keys=True, default=str).encode(), digest_size=16)
+        digest = hashlib.blake2b(json.dumps(self.content, sort_keys=True, default=str).encode(), digest_size=16)
         return {"name": self.name, "category": self.category, "digest": digest.hexdigest()}
 
 
@@ -67,7 +68,7 @@ class HarnessVerdict:
     """The verdict of the harness."""
 
     correct: bool
-    """True if the play was won."""
+    """True if the item counts as solved."""
 
     score: float
     """The harness's score."""
@@ -91,9 +92,9 @@ class Pipe:
         """Wait for the next order."""
         return self._orders.get()
 
-    def say(self, **told: Any) -> None:
+    def say(self, **message: Any) -> None:
         """Send a message to the command."""
-        self._out.write(json.dumps(told).encode() + b"\n")
+        self._out.write(json.dumps(message).encode() + b"\n")
 
     def ask(self, model: str, body: Json) -> Json:
         """Ask the command for the answer of a model. One request is open at a time."""
@@ -103,8 +104,8 @@ class Pipe:
 
     def _read(self) -> None:
         for text in sys.stdin.buffer:
-            told = json.loads(text)
-            (self._answers if "status" in told else self._orders).put(told)
+            message = json.loads(text)
+            (self._answers if "status" in message else self._orders).put(message)
         os._exit(0)  # the command is gone
 
 
@@ -145,17 +146,17 @@ def _serve_chat(line: Pipe) -> str:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            told = line.ask(str(body.get("model", "")), body)
-            self._tell(told["status"], told["body"])
+            answer = line.ask(str(body.get("model", "")), body)
+            self._respond(answer["status"], answer["body"])
 
         def do_GET(self) -> None:
             models = [{"id": name, "object": "model", "created": 0, "owned_by": "spade"} for name in ("agent", "user")]
-            self._tell(200, {"object": "list", "data": models})
+            self._respond(200, {"object": "list", "data": models})
 
         def log_message(self, *_: Any) -> None:
             """Log nothing, because the command keeps the records."""
 
-        def _tell(self, status: int, body: Mapping[str, Any]) -> None:
+        def _respond(self, status: int, body: Mapping[str, Any]) -> None:
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")

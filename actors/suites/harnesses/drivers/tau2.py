@@ -35,7 +35,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
             DOMAINS[order.item.category](shuffle=False),
             model=agent,
             model_roles={"user": user},
-            sample_id=[order.item.told["id"]],
+            sample_id=[order.item.content["id"]],
             log_dir=folder,
             display="none",
             max_retries=0,
@@ -68,6 +68,6 @@ def _make_model(name: str, url: str) -> Model:
 
 
 def main(_: str) -> None:
-    """Serve orders."""
+    """Serve the command's orders to list and play items."""
     os.environ["INSPECT_LOG_LEVEL"] = "warning"
     serve_orders(list_tasks(), play)
