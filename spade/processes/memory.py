@@ -2,7 +2,7 @@
 
 import ctypes
 
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # exists only in glibc
 
 
 def trim() -> None:
