@@ -11,7 +11,8 @@ from spade.config.sections import Config
 _SECTIONS = (
     "run", "model", "design", "pool", "play", "tools", "reward", "loss", "learner", "evaluation", "sandbox", "audit",
 )  # fmt: skip
-"""Sections that say what was trained. The other sections say where and how fast it ran, and may hold secrets."""
+"""Sections that say what was trained. The other sections say where and how fast the run works. They may hold
+secrets."""
 _ADDRESSES = ("sandbox.servers",)
 
 

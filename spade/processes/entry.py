@@ -165,7 +165,7 @@ async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socke
             leave = partial(
                 _leave, nursery.cancel_scope, trio.lowlevel.current_trio_token(), settings.supervise.drain_s
             )
-            # A thread, so that a body that blocks trio cannot outlive the supervisor either.
+            # In a thread, because a body may block trio, and must end with the supervisor even then.
             threading.Thread(target=_watch_supervisor, args=(pipe, leave), daemon=True).start()
             nursery.start_soon(_watch_signals, signals, leave)
             await body(launch, settings, partial(_say, pipe, READY))

@@ -125,8 +125,8 @@ class WeightsPart(Wire, frozen=True):
     """Size of the whole file in bytes."""
 
     lacking: bytes = b""
-    """Bit i (little-endian) is set if the replying engine has not downloaded part i of the file yet. A part has the size
-    that engines request. Empty if the file is complete."""
+    """Bit i (little-endian) is set if the replying engine has not downloaded part i of the file yet. A part has the
+    size that engines request. Empty if the file is complete."""
 
 
 class GetWeights(Request[WeightsPart], frozen=True):

@@ -56,8 +56,8 @@ class Design(Section, frozen=True):
     """Sampling temperature of programs and hints. The default is the paper's; vLLM takes 0.01 to 2."""
 
     max_tokens: Count = 16_384
-    """Tokens of one program with the designer's reasoning, and of an answer to a question about it (`design.reviews`,
-    `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
+    """Largest number of tokens of one program with the designer's reasoning, and of one answer to a question about a
+    program (`design.reviews`, `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
     """Largest number of tokens of one hint, thoughts included. A hint that is cut off is useless, so a model that
@@ -288,7 +288,7 @@ class Evaluation(Section, frozen=True):
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
 PATIENCE = 10.0
-"""A program's limits are seconds of processor time. By the clock the program may take this many times as long, because
+"""The limits of a program are seconds of processor time. By the wall clock it may take this many times as long, because
 it may sleep, or may get only a part of a processor on a busy machine."""
 
 
