@@ -172,7 +172,7 @@ def write_whole(folder: Path) -> Iterator[Path]:
             yield beside / folder.name
             os.replace(beside / folder.name, folder)
     except OSError as error:
-        raise RunError(f"{folder}: was not made ({format_reason(error)}); nothing of it is left") from None
+        raise RunError(f"{folder}: was not made ({format_reason(error)}); no part of it remains") from None
 
 
 @contextmanager

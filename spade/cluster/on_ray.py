@@ -77,7 +77,7 @@ class RayCluster:
         try:
             return _RayPost(ray.remote(PostActor).options(**options).remote())
         except ValueError as error:
-            raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
+            raise ConfigError(f"[place]: Ray cannot place {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
         """See `JoinedCluster`."""

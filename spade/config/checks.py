@@ -116,7 +116,7 @@ def _check_pool(config: Config) -> None:
 
 def _check_source(pool: Pool) -> None:
     if pool.source.startswith("suite:"):
-        raise ConfigError(f"pool.source: {pool.source!r} is a test, and after training on it its figures mean nothing")
+        raise ConfigError(f"pool.source: {pool.source!r} is a test set, so its results mean nothing after training")
     if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
         libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
@@ -234,7 +234,7 @@ def _check_gpus(config: Config) -> None:
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):
-            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
+            raise ConfigError(f"{name}.gpus: has no effect with {name}.device = {device!r}; use 'auto'")
     if len(engine.gpus) % each:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} is not a multiple of engine.tensor_parallel = {each}")
     most = config.actors.engines_bounds[1]
@@ -246,7 +246,7 @@ def _check_gpus(config: Config) -> None:
     parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
     if twice := [part for part in (*parts, learner.gpus) if len(set(part)) < len(part)]:
         name = "learner" if twice[0] is learner.gpus else "engine"
-        raise ConfigError(f"{name}.gpus: {list(twice[0])} name a GPU twice for one model")
+        raise ConfigError(f"{name}.gpus: {list(twice[0])} would give one model the same GPU twice")
     if learner.gpus and len(learner.gpus) < learner.processes:
         raise ConfigError(
             f"learner.gpus: {len(learner.gpus)} are too few for learner.processes = {learner.processes}, a GPU each"

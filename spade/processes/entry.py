@@ -223,7 +223,7 @@ def _find_verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     """
     leaves = _collect_leaves(error)
     if full := [leaf for leaf in leaves if _is_disk_full(leaf)]:
-        return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
+        return FINAL, f"{full[0]}; free some space, then the same command continues from here", None
     bugs = [leaf for leaf in leaves if not isinstance(leaf, SpadeError)]
     if bugs:
         line = " ".join(f"{type(bugs[0]).__name__}: {bugs[0]}".split())
