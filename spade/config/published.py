@@ -1,4 +1,4 @@
-"""The settings that may leave the machine: in cards, in the records of pools, and in trackers."""
+"""The settings that may leave the machine: in the README files of exports, in the records of pools, in trackers."""
 
 from typing import Any
 

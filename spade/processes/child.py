@@ -190,7 +190,7 @@ def _explain_end(code: int, message: bytes) -> str:
 
 
 def _read_tail(logfile: Path, start: int) -> str:
-    """Return the last lines from `start` on."""
+    """Return the last lines that were written to the log after byte `start`."""
     with logfile.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(start, size - _TAIL_BYTES))

@@ -178,7 +178,7 @@ async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], Non
 
 
 def _say(pipe: socket.socket, line: bytes) -> None:
-    with suppress(OSError):  # if the supervisor is gone, the watch handles it
+    with suppress(OSError):  # the supervisor is gone: `_watch_supervisor` notices it
         pipe.sendall(line)
 
 

@@ -133,7 +133,7 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let a process finish its work in hand for at most `within_s`, then stop it.
+        """Let a process finish its present work for at most `within_s`, then stop it.
 
         Stops a process immediately if its role is not in RETIRING.
         """

@@ -87,10 +87,10 @@ class LeaseDesigns(Request[Designs], frozen=True):
 
 
 class Similarity(Wire, frozen=True):
-    """The most similar program among the seeds and the newest programs of the memory."""
+    """The reply to `CompareProgram`: the most similar program among the seeds and the newest programs of the memory."""
 
     value: float | None = None
-    """Similarity of the two programs, from 0 to 1, or None if there is no earlier program."""
+    """Similarity of that program, from 0 to 1, or None if there are no earlier programs."""
 
     environment: str = ""
     """Id of the most similar program's environment."""

@@ -54,7 +54,7 @@ class Trajectory(Wire, frozen=True):
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """Return the number of tokens in each of its sequences."""
+        """Return the number of tokens in each sequence of the trajectory."""
         return _compute_contexts(self.tokens, self.rewinds)
 
     @property

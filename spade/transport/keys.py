@@ -178,7 +178,7 @@ def _check_roles(roles: Collection[str], where: str) -> None:
 
 
 def _make_client(folder: Path, name: str, roles: Collection[str]) -> None:
-    """Make a client's key pair. Its public half is in the form of the allow-list."""
+    """Make a client's key pair. The public half names the roles, as a file of the allow-list must."""
     _make_pair(folder, CLIENT, {"name": name})
     public = _name_public(folder, CLIENT)
     # pyzmq writes metadata only into the secret half.
