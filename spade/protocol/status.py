@@ -207,7 +207,7 @@ class Traffic(Wire, frozen=True):
     """Messages that were malformed, or whose sender had no right to send them."""
 
     strangers: int = 0
-    """Connections that the handshake rejected."""
+    """Connections that did not complete the handshake."""
 
     stalled_s: float = 0.0
     """Seconds since the last learner step or play. 0 while the run progresses."""
