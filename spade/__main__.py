@@ -9,18 +9,18 @@ from spade.processes.ending import INTERRUPTED
 
 def main() -> None:
     """Import the command line and run it."""
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if heeds:
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
         signal.signal(signal.SIGINT, _leave)
     from spade.app.cli import main as run
 
-    if heeds:
+    if is_default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
 
 
 def _leave(*_: object) -> NoReturn:
-    """End the process. An exception would pass through half-imported modules. There is nothing to clean up yet."""
+    """Exit at once, since nothing needs a clean-up yet. An exception would pass through half-imported modules."""
     os._exit(INTERRUPTED)
 
 

@@ -1,7 +1,7 @@
 """Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module defines both layouts.
 
 numpy is imported only when an array is first packed or unpacked. In a process without arrays, such as `spade status`,
-the import would take a third of the start.
+the import would take a third of the start time.
 """
 
 from collections.abc import Iterator
@@ -92,7 +92,8 @@ def unpack_mask(trajectory: Trajectory) -> "NDArray[np.uint8]":
 
 
 def convert_to_named(value: Any) -> Any:
-    """Convert structs, including nested structs, to dicts by field name. On the wire and on disk they are arrays."""
+    """Convert structs, including nested structs, to dicts by field name. In messages and on disk, structs are
+    arrays."""
     if isinstance(value, msgspec.Struct):
         return {name: convert_to_named(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

@@ -34,7 +34,7 @@ def try_decode(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
         return decode(data)
     except msgspec.DecodeError as error:
-        # msgspec calls a lone surrogate before a quotation mark "truncated".
+        # If a lone surrogate stands before a quotation mark, msgspec calls the data "truncated".
         lone = any(sign in str(error) for sign in ("truncated", "surrogate")) and _LONE_SURROGATE.search(data)
         raise UnreadableError(LONE_SURROGATE if lone else make_printable(error)) from None
     except Exception as error:
@@ -58,11 +58,12 @@ def read_each(read: Iterator[T]) -> Iterator[T]:
 
 
 def make_printable(error: Exception) -> str:
-    """Return the text of an error as one printable line of at most LONGEST characters. It may quote foreign bytes."""
+    """Return the text of an error, which may quote untrusted bytes, as one printable line of at most LONGEST
+    characters."""
     return make_visible(" ".join((format_reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]
 
 
 def read_first_line(error: Exception) -> str:
-    """Return the type of a foreign error and the first line of its text, on one printable line."""
+    """Return the type of a library's error and the first line of its text, as one printable line."""
     text = next(filter(None, map(str.strip, str(error).splitlines())), "")
     return as_line(f"{type(error).__name__}: {text}", LONGEST)

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Return True if the process has run out of descriptors. Connections of its peers may use them up."""
+    """Return True if the process has no free descriptor, for example because peers hold many connections open."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -123,7 +123,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 @contextmanager
 def add_filename(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError of the block that names no file. A failed read or write names none."""
+    """Add `path` to an OSError of the block that names no file, such as the error of a failed read or write."""
     try:
         yield
     except OSError as error:
@@ -134,7 +134,7 @@ def add_filename(path: Path) -> Iterator[None]:
 
 @contextmanager
 def open_draft(parent: Path, prefix: str = DRAFT) -> Iterator[Path]:
-    """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
+    """Yield a new folder in `parent`. It is deleted after the block, unless the block renames it. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
@@ -148,8 +148,8 @@ def open_draft(parent: Path, prefix: str = DRAFT) -> Iterator[Path]:
 def move_from_draft(part: Path, folder: Path) -> None:
     """Rename `part` of a draft to `folder`, durably. Raises OSError.
 
-    An older `folder` moves into the draft. So this fails if somebody has deleted the draft, and nothing is replaced.
-    A crash between both renames leaves no `folder`. So the caller must be able to make it again.
+    An older `folder` is first moved into the draft. If somebody has deleted the draft, this fails and `folder` stays.
+    A crash between the two renames leaves no `folder`, so the caller must be able to make it again.
     """
     if folder.exists():
         os.replace(folder, part.with_name("replaced"))
@@ -159,7 +159,7 @@ def move_from_draft(part: Path, folder: Path) -> None:
 
 @contextmanager
 def write_whole(folder: Path) -> Iterator[Path]:
-    """Yield a path. The folder that the block makes there is renamed to `folder`, or deleted if the block fails.
+    """Yield a path where the block makes a folder. It is renamed to `folder`, or deleted if the block fails.
 
     Also deletes drafts of `folder` that killed processes left.
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
@@ -172,7 +172,7 @@ def write_whole(folder: Path) -> Iterator[Path]:
             yield beside / folder.name
             os.replace(beside / folder.name, folder)
     except OSError as error:
-        raise RunError(f"{folder}: was not made ({format_reason(error)}); nothing of it is left") from None
+        raise RunError(f"{folder}: was not made ({format_reason(error)}); no part of it remains") from None
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def _hold_draft(draft: Path) -> Iterator[None]:
     """Protect a draft from `_discard_left` during the block, if its file system has locks."""
     descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(OSError):  # without locks, no process deletes a draft of another
+        with suppress(OSError):  # on a file system without locks, `_discard_left` deletes nothing
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
@@ -196,7 +196,7 @@ def _hold_draft(draft: Path) -> Iterator[None]:
 
 
 def _discard_left(parent: Path, prefix: str) -> None:
-    """Delete the drafts with this prefix that no process holds. Without locks, it keeps all drafts."""
+    """Delete the drafts with this prefix that no process holds. On a file system without locks, keep all drafts."""
     for draft in parent.glob(f"{glob.escape(prefix)}{'?' * _RANDOM}"):
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -210,12 +210,12 @@ def _discard_left(parent: Path, prefix: str) -> None:
 def replace(file: Path, data: bytes | Iterable[bytes], *, durable: bool = False) -> None:
     """Write a file whole or not at all, from its bytes or from pieces of them. Raises OSError, which names the file.
 
-    If the machine loses power, the file may be empty afterwards, unless `durable`. That takes two flushes of the disk.
+    If the machine loses power, the file may be empty afterwards. `durable` prevents this by two flushes to the disk.
 
-    A device, FIFO or socket is refused, since a file in its place would break, for example, /dev/null for the whole
+    Refuses to replace a device, a FIFO or a socket. A file in the place of /dev/null, for example, would break the
     machine.
     """
-    if file.is_dir():  # ".", "/" and ".." do not have a name to write beside
+    if file.is_dir():  # also ".", "/" and "..", from which no name for `part` can be made
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
@@ -239,7 +239,7 @@ def replace(file: Path, data: bytes | Iterable[bytes], *, durable: bool = False)
 def open_regular(file: Path) -> BufferedReader:
     """Open a file for reading, if it is a regular file.
 
-    Raises OSError, which names the file. It refuses a FIFO, which may never have a writer, and a device, which may
+    Raises OSError, which names the file. Refuses a FIFO, which may never have a writer, and a device, whose data may
     never end.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -255,8 +255,8 @@ def open_regular(file: Path) -> BufferedReader:
 def open_to_append(file: Path, buffering: int = -1) -> BinaryIO:
     """Open a regular file to append to it. Makes a missing file.
 
-    Raises OSError, which names the file. It follows no link, and does not wait for the reader of a FIFO: somebody else
-    may have written the folder.
+    Raises OSError, which names the file. Somebody else may have written the folder, so this follows no link and does
+    not wait for the reader of a FIFO.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = -1
@@ -330,16 +330,16 @@ def refuse_irregular(file: Path) -> None:
 
 
 def refuse_links(folder: Path) -> None:
-    """Raise RunError if a folder that others wrote has a link. A copy would hold whatever is behind the link."""
+    """Raise RunError if a folder that others wrote has a link. A copy would contain the target of the link."""
     link = next((one for one in sorted(folder.rglob("*")) if one.is_symlink()), None)
     if link is not None:
         raise RunError(f"{link}: is a link; put a copy of the file in its place")
 
 
 def refuse_linked_folders(root: Path, *but: Path) -> None:
-    """Raise RunError if a folder below `root`, which others may have written, is a link. `but` may be links.
+    """Raise RunError if a folder below `root`, which others may have written, is a link. The paths `but` may be links.
 
-    Whatever is written or deleted in such a folder would be written or deleted elsewhere.
+    Files in such a folder would be written or deleted elsewhere.
     """
     for parent, names, _ in os.walk(root):
         for path in (Path(parent, name) for name in names):

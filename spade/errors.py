@@ -60,7 +60,7 @@ def format_reason(error: BaseException) -> str:
 
 
 def format_placed(error: BaseException) -> str:
-    """Return the reason of an error, after the name of its file if the system gives one."""
+    """Return the text of an error, after the name of its file if the system gives one."""
     where = getattr(error, "filename", None)
     place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
     return f"{place}{format_reason(error)}"
@@ -75,13 +75,13 @@ class BusError(SpadeError):
 
 
 class RefusedError(BusError):
-    """A peer answered Refused. Asking again will not help, unlike after any other BusError."""
+    """A peer answered Refused. It would answer the same again, unlike after any other BusError."""
 
 
 class SuspectError(BusError):
     """A service ended, or met an unforeseen error, while it served this very request.
 
-    The first time may be chance, because services get killed. The second time the request itself is blamed.
+    The first time may be a coincidence, because services get killed. After the second time, the request is blamed.
     """
 
 
@@ -95,7 +95,7 @@ class RunError(SpadeError):
 
 @asynccontextmanager
 async def unwrap_errors(opening: "AbstractAsyncContextManager[Nursery]") -> AsyncIterator["Nursery"]:
-    """Open a nursery for tasks that serve the block. The end of the block cancels them.
+    """Open a nursery for tasks that serve the block. They are cancelled at the end of the block.
 
     An error of the block is raised as it is. An error of a task is raised in a group.
     """

@@ -17,7 +17,7 @@ _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind
 def get_requirement(extra: str) -> str:
     """Return the requirement of an extra, for example "vllm==0.32.0".
 
-    Raises ConfigError if the package was installed before the project had this extra, as in a clone that was updated.
+    Raises ConfigError if the installed package is older than this extra, for example after an update of the clone.
     """
     for line in metadata.requires(_PROJECT) or ():
         requirement, _, marker = line.partition(";")
@@ -29,7 +29,7 @@ def get_requirement(extra: str) -> str:
 def describe_installing(extra: str) -> str:
     """Return the commands that install an extra.
 
-    No package index has this project, so a command needs the clone or a wheel.
+    The project is in no package index, so the commands need the clone or a wheel.
     """
     return f"pip install -e '.[{extra}]' in the clone, or pip install 'WHEEL[{extra}]' with the wheel's path"
 

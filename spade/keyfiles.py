@@ -1,7 +1,7 @@
-"""Files that hold an API key: of a server that we ask, or of our own server."""
+"""Read a file with an API key, which we send to a server or expect from our clients."""
 
 from spade.disk import expand_home, read
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 
 KEY_BYTES = 4_096
 
@@ -17,6 +17,8 @@ def read_key(path: str, setting: str) -> str:
         key = read(expand_home(path), KEY_BYTES).strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"{setting}: {path}: {error.strerror}") from None
+    except RunError as error:  # the file is too long
+        raise ConfigError(f"{setting}: {error}") from None
     if not (key and key.isascii() and key.isprintable()):
         raise ConfigError(f"{setting}: {path}: is not a key; a key is one line of ASCII")
     return key

@@ -1,7 +1,7 @@
 """File locks that name their holder, also to other hosts that see the same folder.
 
-A lock is the system's (flock). Its file names the holder: a pid, and the host and process namespace of that pid. This
-process finds out if the lock is held in one of three ways:
+A lock is taken with flock. Its file names the holder: a pid, and the host and process namespace of that pid. There are
+three ways to find out whether the lock is held:
 
 * The holder has our kernel and process namespace: the kernel says whether that process has the lock.
 * The holder is in another container of this machine, or started before a reboot: trying the lock shows whether any
@@ -26,8 +26,8 @@ from spade.disk import read
 from spade.errors import RunError
 from spade.text import as_line
 
-_FOLDER_S, _LOOK_S = 10.0, 0.01  # how long, and how often, a block waits for its folder
-_BYTES = 1_024  # size of a lock file; a host's name has at most 64 bytes
+_FOLDER_S, _LOOK_S = 10.0, 0.01  # longest wait of `hold_folder`, and time between two of its tries
+_BYTES = 1_024  # size of a lock file, enough for a host name, which has at most 64 bytes
 _TRIES = 100  # tries to take a lock, since a reader in another namespace may hold it for an instant
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PIDS = Path("/proc/self/ns/pid")
@@ -43,10 +43,10 @@ class Holder(msgspec.Struct, frozen=True):
     """Host name of the holder."""
 
     boot: str
-    """Id of the start of the holder's kernel."""
+    """Boot id of the holder's kernel, which changes with each reboot."""
 
     pids: int
-    """Number of the holder's process namespace."""
+    """Inode number of the holder's PID namespace."""
 
     @property
     def near(self) -> bool:
@@ -82,8 +82,8 @@ def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
     """Hold the lock of `file` in the block. The file names this process meanwhile.
 
     Raises RunError with the text of `describe(holder)` if another process holds the lock. Also raises RunError if
-    `file` is not a regular file, if a process that it does not name has locked it, or if its file system does not
-    support locks.
+    `file` is not a regular file, if a process that the file does not name has locked it, or if the file system does
+    not support locks.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
@@ -122,7 +122,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 
 def _wait_for_lock(descriptor: int) -> None:
-    """Lock a folder. Raises BlockingIOError if others keep it for `_FOLDER_S`, and OSError if it cannot be locked."""
+    """Lock a folder. Raises BlockingIOError if others hold it for `_FOLDER_S`, and OSError if it cannot be locked."""
     until = time.monotonic() + _FOLDER_S
     while True:
         try:
@@ -141,12 +141,12 @@ def find_holder(file: Path) -> Holder | None:
     stated = _read_holder(file)
     if stated is None or stated.far:
         return stated
-    held = _has(stated.pid, file) if stated.near else _is_locked(file)
+    held = _holds_lock(stated.pid, file) if stated.near else _is_locked(file)
     return stated if held else None
 
 
 def _take(descriptor: int, file: Path) -> Holder | None:
-    """Lock a file. Returns its holder instead if it already has one."""
+    """Lock a file. If another process holds the lock, return the holder instead."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,7 +169,7 @@ def _read_holder(file: Path) -> Holder | None:
         return None
 
 
-def _has(pid: int, file: Path) -> bool:
+def _holds_lock(pid: int, file: Path) -> bool:
     """Return True if process `pid` has locked the file. Returns False for a process that we may not inspect."""
     try:
         ours = file.stat()
@@ -179,7 +179,7 @@ def _has(pid: int, file: Path) -> bool:
 
 
 def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """Return True if a descriptor of a process is `file` and holds a lock on it."""
+    """Return True if descriptor `name` of process `pid` is open on `file` and holds a lock on it."""
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
             return False

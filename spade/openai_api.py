@@ -28,14 +28,14 @@ class ServerError(BusError):
 
     @property
     def passing(self) -> bool:
-        """Return True if the same request may be served later."""
+        """Return True if the same request may succeed later."""
         return self.status is None or self.status in (408, 409, 425, 429) or self.status >= 500
 
     @property
     def overlong(self) -> bool:
-        """Return True if the request does not fit the model's context, in the words of known servers."""
-        said = self.body.lower()
-        return self.status == HTTPStatus.BAD_REQUEST and (b"context_length" in said or b"context length" in said)
+        """Return True if the answer says, as known servers do, that the request does not fit the model's context."""
+        body = self.body.lower()
+        return self.status == HTTPStatus.BAD_REQUEST and (b"context_length" in body or b"context length" in body)
 
 
 class _Model(msgspec.Struct):
@@ -53,7 +53,7 @@ class OpenAIClient:
     """
 
     most_bytes = 64 << 20
-    """Most bytes of an answer: about 200 for each token, its log-probability and its share of the prompt."""
+    """Most bytes of an answer. A token with its log-probability and its share of the prompt takes about 200 bytes."""
     most_idle: int | None = 0
     """Most connections that are kept open for later requests. None keeps any number."""
 
@@ -61,14 +61,14 @@ class OpenAIClient:
         self.url = url.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._deadline_s = deadline_s
-        # Only the transport: a client would also use cookies, the shell's proxies, and redirects.
+        # A client of httpx2 would also use cookies, the proxies of the environment, and redirects.
         limits = httpx2.Limits(max_keepalive_connections=self.most_idle)
         self._transport = httpx2.AsyncHTTPTransport(verify=ssl.create_default_context(), limits=limits)
 
     async def ask(self, method: str, path: str, content: bytes | None = None) -> bytes:
         """Send a request and return the body of the answer. A connection closes if its request is cancelled.
 
-        Raises ServerError for an HTTP error, and if no server answers, or only slowly or in part.
+        Raises ServerError for an HTTP error, and if there is no complete answer within the deadline.
         """
         answer = bytearray()
         try:
@@ -84,15 +84,15 @@ class OpenAIClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # UnicodeError: an invalid host name
             raise ServerError(f"{self.url}: {str(error) or type(error).__name__}") from None
         if response.status_code != HTTPStatus.OK:
-            said = as_line(" ".join(answer[:_SHOWN].decode(errors="replace").split()), _SHOWN)
-            failed = f"{self.url}{path} answers {response.status_code}: {said}"
+            text = as_line(" ".join(answer[:_SHOWN].decode(errors="replace").split()), _SHOWN)
+            failed = f"{self.url}{path} answers {response.status_code}: {text}"
             raise ServerError(failed, response.status_code, bytes(answer))
         return bytes(answer)
 
     async def find_model(self, name: str, setting: str = "") -> str:
         """Return the model called `name`, or the server's only model if `name` is "".
 
-        Raises ConfigError if the server lacks it, with the text `setting` in front. Raises ServerError.
+        Raises ConfigError, whose text begins with `setting`, if the server does not have the model. Raises ServerError.
         """
         known = read_models(self.url, await self.ask("GET", "/models"))
         if not name and len(known) == 1:

@@ -29,7 +29,7 @@ def show(what: str, total: float | None, count: Callable[[], float]) -> Abstract
 
 
 def follow(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items, and show how many are done, out of `total` or of their own number."""
+    """Yield the items, and show how many of them are done, of `total` or of len(items)."""
     done = 0
     with show(what, len(items) if total is None and isinstance(items, Sized) else total, lambda: done):
         for item in items:

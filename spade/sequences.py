@@ -11,13 +11,13 @@ from spade.protocol import Trajectory
 
 
 class TokenSequence(NamedTuple):
-    """One context, up to the rewind that ended it or to the end of the trajectory."""
+    """The context at one rewind, before it is cut back, or at the end of the trajectory."""
 
     ids: NDArray[np.int32]
-    """int32, (tokens,)."""
+    """Token ids of the context: int32, (tokens,)."""
 
     trained: NDArray[np.int64]
-    """int64, (n,): ascending indices into `ids` of the tokens sampled since the last rewind."""
+    """int64, (n,): ascending indices into `ids` of the tokens that were sampled after the previous rewind."""
 
     sampled: slice
     """Range of these n tokens among the trajectory's sampled tokens."""

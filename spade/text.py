@@ -6,7 +6,7 @@ Also quote words of commands, and format figures and times for people.
 import shlex
 from pathlib import Path
 
-LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
+LONGEST_LINE = 10_000  # characters. A line that is cut ends with the length of the whole text
 SHORT_DIGEST = 16  # digits of a digest in messages and in names of folders
 LONGEST_S = 1e12  # longest time that is printed
 _KEPT = frozenset("\n\t")
@@ -15,8 +15,8 @@ _KEPT = frozenset("\n\t")
 def make_visible(text: str) -> str:
     """Escape each unprintable character as Python does. Newlines and tabs stay.
 
-    Controls, escapes, marks of direction, characters without width, unassigned characters and lone surrogates are
-    unprintable.
+    Unprintable are control characters, marks of direction, characters without width, unassigned characters and lone
+    surrogates.
     """
     if text.isprintable():
         return text
@@ -30,7 +30,7 @@ def as_line(text: str, most: int = LONGEST_LINE) -> str:
 
 
 def quote(word: str | Path) -> str:
-    """Quote a path or another word of a command that a message prints, if a shell needs the quotes."""
+    """Quote a path or another word of a command for a message, if a shell needs the quotes."""
     return shlex.quote(str(word))
 
 

@@ -1,4 +1,4 @@
-"""Record the waits of a process. Each wait has a beginning and a holder, which can end the wait."""
+"""Record the waits of a process. The holder of a wait is the process that can end it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,8 @@ class Waits:
 
     @contextmanager
     def on(self, holder: str, what: str, since: float | None = None) -> Iterator[None]:
-        """Record in the block that we wait for `holder` to bring `what`. `since` is the start of an earlier wait."""
+        """Record during the block that we wait for `holder` to deliver `what`. `since` is given if the wait began
+        earlier."""
         key = object()
         self._open[key] = (holder, what, self._clock() if since is None else since)
         try:
@@ -29,7 +30,7 @@ class Waits:
             del self._open[key]
 
     def report(self) -> tuple[Wait, ...]:
-        """Return a Wait for each pair (holder, what), with the number of these waits and the age of the oldest in s."""
+        """Return a Wait for each pair (holder, what): the number of its waits, and the age of the oldest in seconds."""
         now, found = self._clock(), dict[tuple[str, str], list[float]]()
         for holder, what, since in self._open.values():
             found.setdefault((holder, what), []).append(now - since)
@@ -37,12 +38,12 @@ class Waits:
 
 
 def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
-    """Describe a wait in one line. `processes` give the state of a holder that is not ready."""
+    """Describe a wait in one line, with the state of its holder if `processes` shows that the holder is not ready."""
     times = f" ×{wait.count}" if wait.count > 1 else ""
     states = [process.state for process in processes if process.name == wait.holder and process.state != "ready"]
-    ill = f" ({states[-1]})" if states else ""
+    state = f" ({states[-1]})" if states else ""
     why = f": {wait.why}" if wait.why else ""
-    return f"{wait.who} waits {wait.for_s:.1f} s for {wait.holder}{ill}, {wait.what}{times}{why}"
+    return f"{wait.who} waits {wait.for_s:.1f} s for {wait.holder}{state}, {wait.what}{times}{why}"
 
 
 def describe_all(waits: Sequence[Wait], processes: Sequence[Process]) -> list[str]:

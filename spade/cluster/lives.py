@@ -1,6 +1,6 @@
 """Place the processes of a run on a cluster.
 
-The roles of `PLACED` run on any machine with room for them. All other roles run beside the supervisor.
+Roles in `PLACED` run on any machine with enough free resources. All other roles run on the supervisor's machine.
 """
 
 import os
@@ -51,16 +51,16 @@ def check_reachable(address: str, bus: Bus) -> None:
 def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
     """Return the function with which a supervisor makes a new life of a process.
 
-    The roles of `PLACED` live on the cluster, all other roles on this machine.
+    Roles in `PLACED` run on the cluster, all other roles on this machine.
     """
     text, lost = dump(config), LostMachines()
     record = (run / RECORD).read_bytes()
 
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
-        if launch.role not in PLACED:  # the cluster assigns the GPUs of this machine
+        if launch.role not in PLACED:  # only the cluster assigns GPUs, also the GPUs of this machine
             return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
         asked = compute_needs(config, launch.role)
-        # None means the GPUs that the cluster shows to the post. () means no GPU, even if the cluster hides no GPU.
+        # None: all GPUs that the cluster shows to the post. (): no GPU, because the cluster might show GPUs anyway.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
         setup = PostSetup(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
         return PlacedLife(cluster, setup, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)

@@ -63,7 +63,7 @@ class Machine(NamedTuple):
         return {name: n for name, n in self.resources.items() if name not in _RAYS and not name.startswith("node:")}
 
     def holds(self, needs: MachineShare) -> bool:
-        """Return True if the whole machine would hold a process with these needs."""
+        """Return True if the machine, while it is empty, has enough resources for a process with these needs."""
         asked = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory, **needs.resources}
         return all(self.resources.get(name, 0) >= amount for name, amount in asked.items())
 

@@ -24,7 +24,7 @@ from spade.errors import ConfigError, RunError
 _CONNECT_S = 5.0
 _CALLS = 8  # simultaneous calls to a post, each in a thread of its own
 _NODE = "ray.io/node-id"
-_LONGEST = 300  # most characters that are quoted of a Ray error, which may fill a page
+_LONGEST = 300  # most characters that we quote of a Ray error. Some Ray errors fill a page
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class RayCluster:
 
     def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
         """See `Cluster`."""
-        # Only the supervisor restarts posts, so that one budget counts all restarts and one place gives their reasons.
+        # Ray must not restart posts: the supervisor does, within its budget of restarts, and reports the reasons.
         options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS}
         options["scheduling_strategy"] = "DEFAULT" if needs.together else "SPREAD"  # "DEFAULT" fills a machine first
         options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
@@ -77,7 +77,7 @@ class RayCluster:
         try:
             return _RayPost(ray.remote(PostActor).options(**options).remote())
         except ValueError as error:
-            raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
+            raise ConfigError(f"[place]: Ray cannot place {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
         """See `JoinedCluster`."""
@@ -120,15 +120,15 @@ class RayCluster:
 @contextmanager
 def join_ray() -> Iterator[RayCluster]:
     """Join the Ray cluster of this machine, or the one in RAY_ADDRESS. Raises RunError if it cannot be reached."""
-    # Ray prints events of its machines, which would tear the live view.
+    # Ray prints events of its machines, which would break the layout of the live view.
     worker.print_to_stdstream = _log
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
         ray.init(address=_find_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
-        told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # keep the last line of a traceback
+        reason = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
         raise RunError(
-            f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one; if the cluster uses a "
+            f"no Ray cluster can be reached from here ({reason}); `ray start --head` starts one; if the cluster uses a "
             "token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH here, too"
         ) from None
     try:
@@ -158,14 +158,14 @@ def _format_reason(error: RayError) -> str:
     """Return a Ray error in one line, without the ids at its beginning."""
     text = str(error).strip()
     if getattr(error, "actor_init_failed", False):  # for example, spade is not installed on the machine
-        return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"
-    said, because, why = " ".join(text.split()).partition("The actor is dead because ")
-    return (why if because else said)[:_LONGEST]
+        return f"its post could not start ({text.splitlines()[-1].strip()[:_LONGEST]})"
+    text, because, why = " ".join(text.split()).partition("The actor is dead because ")
+    return (why if because else text)[:_LONGEST]
 
 
 def _log(data: dict[str, Any], ignore_prefix: bool) -> None:
-    for told in data["lines"]:
-        log.info("%s", told)
+    for line in data["lines"]:
+        log.info("%s", line)
 
 
 async def _answer(ref: Any) -> Any:

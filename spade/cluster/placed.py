@@ -1,4 +1,4 @@
-"""A life on another machine: the supervisor's side of a post (`spade.cluster.post`)."""
+"""A process on another machine, as its supervisor sees it: the supervisor's side of a post (`spade.cluster.post`)."""
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
-LOOK_S = 2.0  # seconds between two reports of a post that waits for a place
+LOOK_S = 2.0  # seconds between two reports that a post still waits for a place
 AWAY_S = 90.0  # a lost machine is not used for this time; Ray itself may take 65 s to notice the loss
 AGAIN_S = 1.0  # seconds between two calls to a post that cannot be reached
-LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
-LAST_S = 2.0  # seconds for a post's last answer, after the deadline of its process
-_GONE = -9  # exit code of a process if nobody saw its end
+LATE_S = 0.5  # if a deadline fires this late, the supervisor itself was suspended
+LAST_S = 2.0  # seconds that a suspended supervisor then waits for an answer of the post
+_GONE = -9  # exit code that stands for an end that nobody saw
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class PostGoneError(SpadeError):
     """A post cannot be reached. Its process may still run until the post misses its heartbeat (`post.py`).
 
-    `known` is True if the cluster says that the post has ended. In that case the cluster also knows whether the post's
-    machine is lost, and starts nothing more on a lost machine.
+    `known` is True if the cluster says that the post has ended. The cluster then also knows whether the machine is
+    lost, and starts nothing on a lost machine.
     """
 
     def __init__(self, reason: str, *, known: bool = False) -> None:
@@ -46,11 +46,11 @@ class PostMachine(NamedTuple):
     """Name of the machine in the cluster."""
 
     now: float
-    """The post's clock, in seconds."""
+    """Time on the post's clock, in seconds."""
 
 
 class RemotePost(Protocol):
-    """A post on another machine. It may still wait for a place."""
+    """A post that runs on another machine, or that waits until the cluster has chosen a machine (its place)."""
 
     async def call(self, method: str, *values: Any) -> Any:
         """Call a method of `Post`. The call of `where` returns once the post has a place.
@@ -63,7 +63,7 @@ class RemotePost(Protocol):
 
 
 class Cluster(Protocol):
-    """The machines on which posts find a place."""
+    """The machines on which posts can run."""
 
     def post(self, needs: MachineShare, away: Collection[str]) -> RemotePost:
         """Ask for a post on a machine that fits `needs` and is not in `away`.
@@ -92,7 +92,7 @@ class JoinedCluster(Cluster, Protocol):
 
 
 class LostMachines:
-    """Machines that were lost lately."""
+    """Machines that did not answer within the last AWAY_S seconds."""
 
     def __init__(self) -> None:
         self._at: dict[str, tuple[float, str]] = {}  # by lost machine: the time of the loss, and its address
@@ -102,7 +102,7 @@ class LostMachines:
         self._at[where.node] = trio.current_time(), where.host
 
     def away(self) -> Mapping[str, str]:
-        """Return the machines on which nothing is placed now: name in the cluster → address."""
+        """Return the machines to avoid now: name in the cluster → address."""
         now = trio.current_time()
         return {node: host for node, (at, host) in self._at.items() if now - at < AWAY_S}
 
@@ -110,11 +110,11 @@ class LostMachines:
 class PlacedLife:
     """One life of a process on a machine of the cluster (see `AnyLife`).
 
-    The life is over when the post reports its end, or when the post did not answer for `unheard_s` = bus.silence_s +
-    supervise.drain_s. A post without its supervisor drains its process after bus.silence_s, and the drain takes at most
-    supervise.drain_s. So two processes of one name never live at the same time.
+    The life is over when the post reports the end, or when the post did not answer for `unheard_s` = bus.silence_s +
+    supervise.drain_s. A post that does not hear its supervisor drains its process after bus.silence_s, and the drain
+    takes at most supervise.drain_s. So two processes of one name never run at the same time.
 
-    `lost` has the machines that any life of this supervisor lost. This life adds the machines that it loses.
+    `lost` is shared by all lives of this supervisor. Each life adds a machine that did not answer.
     """
 
     def __init__(
@@ -133,13 +133,13 @@ class PlacedLife:
         self._until = 0.0
         self._where = PostMachine("", "", 0.0)
         self._retiring = False
-        self._told = (0, False)  # the pid, and True once it is ready
+        self._reported = (0, False)  # the pid, and True once it is ready
         self._dead = False  # True if the cluster says that the post has ended
         self.left = "left before it was started"
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # the post is told before its next report
+        self._retiring = True  # `_follow` tells the post before it asks for the next report
 
     async def run(self, watcher: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
@@ -177,9 +177,9 @@ class PlacedLife:
             post.dismiss()
 
     async def _placed(self, post: RemotePost, away: Mapping[str, str], watcher: LifeWatcher) -> bool:
-        """Wait for the place of a post.
+        """Wait until the post has a place.
 
-        Returns False if its machine is lost meanwhile, or if the machines to avoid have changed.
+        Returns False if the machine is lost meanwhile, or if the machines to avoid have changed.
         """
         answer: PostMachine | None = None
         async with unwrap_errors(trio.open_nursery()) as nursery:
@@ -199,7 +199,8 @@ class PlacedLife:
         placing.cancel()
 
     async def _follow(self, post: RemotePost, watcher: LifeWatcher) -> End:
-        """Report the life to `told` and fetch its log, until its end. Raises PostGoneError if the post is given up."""
+        """Report the life to `watcher` and fetch its log, until it ends. Raises PostGoneError if the post is given
+        up."""
         passed_on = False
         now = self._where.now
         while True:
@@ -209,11 +210,11 @@ class PlacedLife:
             report: PostReport = await self._ask(post, watcher, "report", now, self._offset)
             now = report.now
             self._keep(report.output)
-            if report.pid and report.pid != self._told[0]:
+            if report.pid and report.pid != self._reported[0]:
                 watcher.on_start(report.pid, self._where.host)
-            if report.ready and not self._told[1]:
+            if report.ready and not self._reported[1]:
                 watcher.on_ready()
-            self._told = (report.pid, report.ready)
+            self._reported = (report.pid, report.ready)
             if report.end is not None:
                 code, why, tail = report.end
                 self.left = report.left
@@ -227,9 +228,9 @@ class PlacedLife:
             self.left = str(error)
 
     async def _ask(self, post: RemotePost, watcher: LifeWatcher, method: str, *values: Any) -> Any:
-        """Return the answer of a post that has begun.
+        """Call a post that has a place.
 
-        Raises PostGoneError if the post did not answer before its process must have ended.
+        Raises PostGoneError if it does not answer until the time when its process must have ended.
         """
         with trio.move_on_at(self._until):
             return await self._answer(post, watcher, method, *values)
@@ -242,7 +243,7 @@ class PlacedLife:
         raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
 
     async def _answer(self, post: RemotePost, watcher: LifeWatcher, method: str, *values: Any) -> Any:
-        """Call the post until it answers, however long this takes."""
+        """Call the post again and again until it answers."""
         unheard = ""
         while True:
             try:
@@ -253,7 +254,7 @@ class PlacedLife:
                     unheard = str(error)
                     log.warning("%s on %s: %s", self._setup.launch.name, self._where.host, error)
                 self._dead = error.known
-                self._told = (0, False)  # report the state again if the process lives on
+                self._reported = (0, False)  # report the state again if the process lives on
                 watcher.on_wait(f"the end of its life on {self._where.host}, which does not answer")
                 await trio.sleep(AGAIN_S)
             else:
@@ -264,7 +265,7 @@ class PlacedLife:
         self._until = trio.current_time() + self._unheard_s
 
     def _keep(self, output: bytes) -> None:
-        """Append to the log here, so that all logs of a run are in one place."""
+        """Append to the log on this machine, so that all logs of a run are in one folder."""
         self._offset += len(output)
         try:
             with open_to_append(self._logfile) as file:

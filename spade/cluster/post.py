@@ -1,10 +1,9 @@
 """A post runs one life of a process, on another machine than the supervisor.
 
-The process has a pipe, a process group and an exit code, as on the supervisor's machine. The process leaves when its
-post is gone. Between the supervisor and the post, a heartbeat replaces the pipe. Each report that reaches the
-supervisor lets the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor
-that got no answer for bus.silence_s + supervise.drain_s knows that the process has ended, even if the connection was
-cut.
+The post starts the process like a supervisor: with a pipe, in a process group. The process exits when its post is gone.
+Between the supervisor and the post, a heartbeat replaces the pipe. If no report of the post has reached the supervisor
+for bus.silence_s, the post drains its process. So a supervisor that got no answer for bus.silence_s + supervise.drain_s
+knows that the process has ended, even if the connection was cut.
 """
 
 import os
@@ -31,19 +30,19 @@ ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
 _HOME = "spade-post-"  # prefix of a life's folder in the temporary folder. The folder is deleted when the life ends
 _LOG = "log"
-_YOUNG_S = 60.0  # `_sweep` spares a younger home, which may still lack its log
+_YOUNG_S = 60.0  # `_sweep` does not delete a younger folder, because its log may not exist yet
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
 
 class PostSetup(msgspec.Struct, frozen=True):
-    """Everything that a post needs. Its machine may not see the supervisor's files."""
+    """Everything that a post needs, because its machine may not see the supervisor's files."""
 
     module: str
     """Module of the process."""
 
     launch: Launch
-    """Orders of the process. The post replaces their paths and address by those on its machine."""
+    """Orders of the process. The post replaces the paths and the address in them by those of its machine."""
 
     config: str
     """The run's resolved config, as TOML."""
@@ -94,12 +93,12 @@ class PostReport(msgspec.Struct, frozen=True):
 
 
 class Post:
-    """One life on this machine. Threads call its methods. Only the methods' answers reach its supervisor."""
+    """One life on this machine. The supervisor calls the methods remotely, each in its own thread."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        self._asked = 0  # reports so far
-        self._told: tuple[int, bool] = (0, False)
+        self._asked = 0  # calls of `report` so far
+        self._reported: tuple[int, bool] = (0, False)
         self._pid = 0
         self._ready = False
         self._end: End | None = None
@@ -112,13 +111,13 @@ class Post:
         self._begun = self._stopped = self._alone = False
 
     def begin(self, setup: bytes, host: str, heard: float) -> None:
-        """Start the life on this machine, at the address `host`, unless it was stopped before.
+        """Start the life on this machine, whose address is `host`, unless it was stopped before.
 
-        `heard` is the time of the last answer that reached the supervisor.
+        `heard` is the time, on the post's clock, of its last answer that reached the supervisor.
         """
         with self._news:
             self._heard = heard
-            if self._stopped or self._begun:  # the life has begun already, because the first answer was lost on its way
+            if self._stopped or self._begun:  # begun already: the supervisor calls again if the answer was lost
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(setup, host), daemon=True).start()
@@ -127,7 +126,7 @@ class Post:
         """Report the life as soon as there is news.
 
         `heard` is the `now` of the last answer that reached the supervisor. A new call ends an earlier call that still
-        waits, because the supervisor has given the earlier call up.
+        waits, because the supervisor no longer waits for the earlier call.
         """
         with self._news:
             self._heard = max(self._heard, heard)
@@ -136,7 +135,7 @@ class Post:
             self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
             if self._asked != asked:  # a newer report gets the log and the news
                 return PostReport(time.monotonic(), self._pid, self._ready, b"", None, self._left)
-            self._told = (self._pid, self._ready)
+            self._reported = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
             end = None if len(output) == OUTPUT_BYTES else self._end
             if end is not None:
@@ -188,7 +187,7 @@ class Post:
                 end = trio.run(self._run, life, settings.bus.silence_s)
                 left = life.left
             finally:
-                rmtree(home, ignore_errors=True)  # with the keys; a later `_sweep` deletes any rest
+                rmtree(home, ignore_errors=True)  # deletes the keys, too; a later `_sweep` deletes the rest
                 if self._alone:
                     self._forget_log()
         except (ConfigError, RunError, OSError) as error:
@@ -220,7 +219,7 @@ class Post:
         self._scope.cancel()
 
     def _has_news(self) -> bool:
-        return self._end is not None or (self._pid, self._ready) != self._told
+        return self._end is not None or (self._pid, self._ready) != self._reported
 
     def _forget_log(self) -> None:
         if self._log is not None:
@@ -289,7 +288,7 @@ def has_run(run: Path, record: bytes) -> bool:
 
 
 def _sweep() -> None:
-    """Delete the homes of posts that were killed, with their logs and keys."""
+    """Delete the folders of posts that were killed, with their logs and keys."""
     for home in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
         with suppress(OSError):  # the folder is another user's, or another process deletes it
             if home.stat().st_uid == os.geteuid() and time.time() - home.stat().st_mtime > _YOUNG_S:

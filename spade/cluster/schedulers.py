@@ -1,7 +1,7 @@
 """Files that hand a run to a scheduler: a batch script for Slurm, a manifest for Kubernetes. Pure.
 
-Both start a Ray cluster, and on it `spade up`, which begins or resumes the run. The command's settings let the cluster
-choose GPUs, and pin the learner and engines to machines with room for them. Without pins, engines could take the GPUs
+Both start a Ray cluster, and on it `spade up`, which begins or resumes the run. The settings of this command let the
+cluster choose the GPUs, and reserve machines for the learner and the engines. Otherwise engines could take the GPUs
 that the learner needs.
 """
 
@@ -23,12 +23,12 @@ from spade.config import Config, PlacedRole, format_inline, list_differences, lo
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
-_MARGIN_S = 120  # Slurm warns of a job's end this much earlier than a drain needs
-_LONGEST_WARN_S = 65_535  # bound of Slurm
-_CPUS_A_GPU = 8  # CPUs of a container for each GPU, if the config does not say
+_MARGIN_S = 120  # Slurm warns of the end of a job this long before a drain must begin
+_LONGEST_WARN_S = 65_535  # Slurm accepts no longer warning time
+_CPUS_A_GPU = 8  # CPUs of a container for each GPU, unless `place.cpus` is set
 _ACTOR_CPUS = 8  # CPUs of a container of actors
 _ACTORS: tuple[PlacedRole, ...] = ("env-runner", "agent", "designer")
-_PLENTY = 1000  # slots of a container for actors: more than its CPUs, which are the real limit
+_PLENTY = 1000  # amount of the custom resource of a container for actors. Only its CPUs limit the actors
 _ODD = re.compile(r"^\.+|[^\w.-]", re.ASCII)
 _GIB = 2**30
 
@@ -40,13 +40,13 @@ class WorkerGroup(NamedTuple):
     """Name of the group, and of its custom resource."""
 
     replicas: int
-    """Containers at the start."""
+    """Number of containers at the start."""
 
     least: int
-    """Fewest containers."""
+    """Least number of containers."""
 
     most: int
-    """Most containers."""
+    """Greatest number of containers."""
 
     share: MachineShare
     """Resources of a container."""
@@ -65,7 +65,7 @@ class RankPlan(NamedTuple):
     """GPUs of each process."""
 
     each: int
-    """Processes that a machine holds."""
+    """Number of processes on one machine."""
 
     @property
     def machines(self) -> int:
@@ -74,9 +74,9 @@ class RankPlan(NamedTuple):
 
 
 def write_slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
-    """Return the batch script of the config `name` for machines with `gpus` GPUs. Raises ConfigError."""
-    if not name.isprintable():  # the config itself refuses such settings
-        raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
+    """Return the batch script for a run of the config `name` on machines with `gpus` GPUs. Raises ConfigError."""
+    if not name.isprintable():  # `load` refuses unprintable settings, but not an unprintable file name
+        raise ConfigError(f"{name!a}: the script would contain characters that cannot be printed; rename the file")
     overrides, config = _count_by_gpus(name, overrides, gpus)
     ranks, engine = _plan_ranks(config, gpus), compute_needs(config, "engine").gpus
     asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
@@ -97,13 +97,13 @@ def write_slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
 
 
 def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
-    """Return the manifest of the config `name`: volumes, the config, a job of KubeRay.
+    """Return the manifest for a run of the config `name`: volumes, the config, and a job of KubeRay.
 
     A container has at most `gpus` GPUs. Raises ConfigError.
     """
     overrides, config = _count_by_gpus(name, overrides, gpus)
     overrides += [_set("place.cpus", _count_cpus(config), config.place.cpus), *_make_pins(config, PLACED)]
-    run = _ODD.sub("-", make_short_name(name))  # two shells read the name
+    run = _ODD.sub("-", make_short_name(name))  # the name stands in a command that two shells parse
     config = load(name, (*overrides, f"replay.store=/store/{run}"))
     return _render_template(
         "rayjob.yaml",
@@ -146,7 +146,7 @@ def _plan_ranks(config: Config, most: int) -> RankPlan:
 
 
 def _count_machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
-    """Return the fewest machines with room for the learner and for the engines, of `engine` GPUs each."""
+    """Return the smallest number of machines for the learner and the engines. Each engine has `engine` GPUs."""
     machines = ranks.machines
     while engine and sum(_count_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
         machines += 1
@@ -154,7 +154,7 @@ def _count_machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> in
 
 
 def _count_engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
-    """Return the number of engines for which machine `at` has room beside the learner's processes.
+    """Return the number of engines that fit on machine `at` in addition to the learner's processes.
 
     The batch script contains the same formula.
     """
@@ -163,13 +163,13 @@ def _count_engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> i
 
 
 def _count_cpus(config: Config) -> dict[PlacedRole, int]:
-    """Return the CPUs of each role with GPUs: all CPUs of its container, so that nothing else is placed there."""
+    """Return the CPUs of each role with GPUs. A process takes all CPUs of its container, so it is alone there."""
     roles: tuple[PlacedRole, ...] = ("learner", "engine")
     return {role: _CPUS_A_GPU * compute_needs(config, role).gpus for role in roles if compute_needs(config, role).gpus}
 
 
 def _make_pins(config: Config, roles: Sequence[PlacedRole]) -> list[str]:
-    """Return the setting that keeps the roles' processes on machines with their group's custom resource."""
+    """Return the setting that places the roles' processes only on machines with the custom resource of their group."""
     given = config.place.resources
     pinned = {role: {**given.get(role, {}), _group(role): 1} for role in roles}
     return [_set("place.resources", given, pinned)]
@@ -197,9 +197,9 @@ def _make_groups(config: Config, gpus: int) -> list[WorkerGroup]:
 
 
 def _find_bounds(bounds: tuple[int, int]) -> tuple[int, int]:
-    """Return the number of processes at the start, and the most for which containers may be bought.
+    """Return the number of processes at the start, and the largest number for which containers may be requested.
 
-    For a fixed number, the most is twice that number.
+    If the config has a fixed number, the largest number is twice as high.
     """
     low, high = bounds
     return low, 2 * high if high == low else high

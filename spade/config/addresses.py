@@ -13,9 +13,11 @@ def check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
     if endpoint.serves("designer") and endpoint.serves("agent"):
-        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+        raise ConfigError("endpoint.roles: the endpoint samples for designer and agent, so nothing would be trained")
     if endpoint.serves("agent") and not train_designs:
-        raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
+        raise ConfigError(
+            "endpoint.roles: the endpoint samples for agents and design.train = false, so nothing would be trained"
+        )
 
 
 def _is_http(url: str) -> bool:
@@ -45,8 +47,8 @@ def check_serve(serve: Serve) -> None:
         raise ConfigError(f"serve.address: write HOST:PORT, is {serve.address!r}")
     if not (serve.key or is_loopback(host)):
         raise ConfigError(
-            f"serve.address: {host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
-            "before it that speaks TLS"
+            f"serve.address: {host!r} can be reached by other machines and needs a key (--key FILE), and a "
+            "proxy with TLS in front"
         )
 
 

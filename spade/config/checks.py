@@ -55,14 +55,14 @@ def _check_texts(config: Config) -> None:
 
 
 def _collect_texts(value: object) -> Iterable[object]:
-    """Return the value itself or, if it is a table, its keys and those below them at any depth."""
+    """Return the value itself or, if it is a table, its keys and the keys of all tables in it."""
     if not isinstance(value, dict):
         return (value,)
     return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _collect_texts(each)))
 
 
 def _check_domain(config: Config) -> None:
-    """Refuse skills, example answers and a setting of thoughts that do not fit the run's domain."""
+    """Refuse skills, `play.examples` and `play.thoughts` if they do not fit the run's domain."""
     name, domain = config.run.domain, DOMAINS[config.run.domain]
     if others := [skill for skill in config.run.skills if skill not in domain.skills]:
         raise ConfigError(
@@ -78,7 +78,7 @@ def _check_domain(config: Config) -> None:
 
 
 def _check_rounds(config: Config) -> None:
-    """Refuse repeated skills, and numbers of skills and jobs that cannot share a round evenly."""
+    """Refuse repeated skills, too many active skills, and a number of jobs that these cannot share evenly."""
     run, design = config.run, config.design
     if len(set(run.skills)) < len(run.skills):
         raise ConfigError(f"run.skills: names a skill twice: {', '.join(run.skills)}")
@@ -94,7 +94,7 @@ def _check_rounds(config: Config) -> None:
 
 
 def _check_pool(config: Config) -> None:
-    """Refuse malformed sources of pools and seeds, a pool without a source, and a source that nothing would play."""
+    """Refuse malformed sources of pools and seeds, a run of a pool without a source, and an unused source."""
     _check_source(config.pool)
     seeds = config.design.seeds
     if seeds and not _is_source(seeds, SEED_SOURCES):
@@ -109,14 +109,14 @@ def _check_pool(config: Config) -> None:
     if config.design.source == "pool" and not config.pool.source:
         raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR, run:RUN or shipped:POOL")
     if config.design.source == "pool" and config.endpoint.serves("agent"):
-        raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
+        raise ConfigError("endpoint.roles: the endpoint samples for agents, and a run of a pool trains nothing else")
     if config.design.source == "model" and config.pool.source:
         raise ConfigError("pool.source: is played only with design.source = 'pool'; set that too, or leave it out")
 
 
 def _check_source(pool: Pool) -> None:
     if pool.source.startswith("suite:"):
-        raise ConfigError(f"pool.source: {pool.source!r} is a test, and after training on it its figures mean nothing")
+        raise ConfigError(f"pool.source: {pool.source!r} is a test set, so its results mean nothing after training")
     if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
         libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
@@ -168,7 +168,7 @@ def _check_evaluation(evaluation: Evaluation, endpoint: Endpoint) -> None:
 
 
 def _check_challenges(config: Config) -> None:
-    """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
+    """Refuse difficulties that need more turns than a play has, and questions for which the profile has no prompt."""
     if config.model.profile == "nano":  # the prompts of nano do not state a difficulty
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
@@ -212,7 +212,7 @@ def _check_pairs(config: Config) -> None:
         )
     for name, (least, most) in {"agents": actors.agents_bounds, "engines": actors.engines_bounds}.items():
         if not least <= most <= MOST_ACTORS:
-            raise ConfigError(f"actors.{name}: a range must rise, to {MOST_ACTORS} at most, is {least}..{most}")
+            raise ConfigError(f"actors.{name}: write MIN..MAX with MIN <= MAX <= {MOST_ACTORS}, is {least}..{most}")
 
 
 def _check_backend(learner: Learner) -> None:
@@ -234,7 +234,7 @@ def _check_gpus(config: Config) -> None:
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):
-            raise ConfigError(f"{name}.gpus: {name}.device = {device!r} ignores them; use 'auto'")
+            raise ConfigError(f"{name}.gpus: has no effect with {name}.device = {device!r}; use 'auto'")
     if len(engine.gpus) % each:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} is not a multiple of engine.tensor_parallel = {each}")
     most = config.actors.engines_bounds[1]
@@ -246,7 +246,7 @@ def _check_gpus(config: Config) -> None:
     parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
     if twice := [part for part in (*parts, learner.gpus) if len(set(part)) < len(part)]:
         name = "learner" if twice[0] is learner.gpus else "engine"
-        raise ConfigError(f"{name}.gpus: {list(twice[0])} name a GPU twice for one model")
+        raise ConfigError(f"{name}.gpus: {list(twice[0])} would give one model the same GPU twice")
     if learner.gpus and len(learner.gpus) < learner.processes:
         raise ConfigError(
             f"learner.gpus: {len(learner.gpus)} are too few for learner.processes = {learner.processes}, a GPU each"
@@ -306,7 +306,7 @@ def _check_training(config: Config) -> None:
     design, play, learner = config.design, config.play, config.learner
     # A batch takes whole groups until it is full, so the last group may exceed the limit.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    # Under "strip" the record of a play holds the thoughts of every turn in addition to the last context.
+    # Under "strip" the trajectory of a play holds the thoughts of every turn in addition to the last context.
     thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
     longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
@@ -319,8 +319,8 @@ def _check_training(config: Config) -> None:
 def _check_arms(config: Config) -> None:
     """Refuse settings of plays under which the designer's reward cannot be measured.
 
-    The regret needs plays with the hint. The change of the win rate needs many instances, since its error treats plays
-    as independent.
+    The regret needs plays with the hint. The change of the win rate needs plays on many instances, because the formula
+    for its error assumes independent plays.
     """
     if config.uses_regret and not config.hinted:
         raise ConfigError(

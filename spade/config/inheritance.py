@@ -27,7 +27,7 @@ class MergedConfig(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     """Name of the config, then the name of each base."""
     origins: dict[str, str]
-    """The name among `files` that last set "section" or "section.field"."""
+    """For each "section" and "section.field": the name of the file in `files` whose value holds."""
 
     def name_files(self, text: str) -> str:
         """Return `text`. If the config has several files, append the file that set each setting that `text` names."""

@@ -19,7 +19,7 @@ from spade.config.sections import Config
 from spade.errors import ConfigError
 from spade.text import as_line
 
-# These sections define the meaning of a run. A resume or a peer with other values is refused.
+# These sections say what a run trains. A resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
 LONGEST_SHOWN = 200  # characters of a refused value in an error line
 _NO_TOML = (ValueError, RecursionError)  # tomllib raises both for thousands of digits or brackets

@@ -1,4 +1,4 @@
-"""The settings that may leave the machine: in cards, in the records of pools, and in trackers."""
+"""The settings that may leave the machine: in the README files of exports, in the records of pools, in trackers."""
 
 from typing import Any
 
@@ -11,12 +11,13 @@ from spade.config.sections import Config
 _SECTIONS = (
     "run", "model", "design", "pool", "play", "tools", "reward", "loss", "learner", "evaluation", "sandbox", "audit",
 )  # fmt: skip
-"""Sections that say what was trained. Other sections say where and how fast, and may hold addresses and keys."""
+"""Sections that say what was trained. The other sections say where and how fast the run works. They may hold
+secrets."""
 _ADDRESSES = ("sandbox.servers",)
 
 
 def list_published_settings(config: Config) -> dict[str, Any]:
-    """Return the settings that say what was trained, by "section.field". Each path of a file has only its last name."""
+    """Return the settings that say what was trained, by "section.field". Paths are cut to their last name."""
     found = {
         f"{section}.{name}": value
         for section, each in msgspec.to_builtins(config).items()

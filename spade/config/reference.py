@@ -28,7 +28,7 @@ _INTRODUCTION = (
     "earlier version is ignored if it has its old default. Otherwise the error says what to write instead "
     '("Settings that are gone").\n'
 )
-_UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
+_OMITTED_BOUNDS = (MOST, MOST_BYTES, MOST_SECONDS)
 
 
 def write_reference() -> str:
@@ -44,7 +44,7 @@ def _write_section(section: DescribedSection) -> str:
 def _write_row(setting: Setting) -> str:
     cells = (
         f"`{setting.name}`",
-        describe_allowed(setting.type, _UNSAID),
+        describe_allowed(setting.type, _OMITTED_BOUNDS),
         _format_default(setting.default),
         setting.doc,
     )

@@ -10,10 +10,10 @@ class RetiredSetting(NamedTuple):
     """A setting that was removed."""
 
     was: tuple[Any, ...]
-    """Values that an old config may still have. They mean the same as the absence of the setting."""
+    """Values that an old config may still give to the setting. The setting is then ignored."""
 
     instead: str
-    """The advice for any other value."""
+    """Advice in the error for any other value."""
 
 
 RETIRED: Mapping[str, RetiredSetting] = {
@@ -36,7 +36,7 @@ RETIRED: Mapping[str, RetiredSetting] = {
     "sandbox.suite_bytes": RetiredSetting((2_147_483_648,), "it is always 2 GiB"),
     "design.review_max_tokens": RetiredSetting((8_192,), "it is always design.max_tokens"),
     "tools.screen_max_tokens": RetiredSetting((16_384,), "it is always design.max_tokens"),
-    "design.example_worlds": RetiredSetting((False,), "a prompt names no ideas of a skill"),
+    "design.example_worlds": RetiredSetting((False,), "prompts name no example ideas for a skill"),
     "design.novelty_window": RetiredSetting((32,), "it is always 32"),
     "play.void_share": RetiredSetting((0.25,), "it is always 0.25"),
     "play.min_turn_tokens": RetiredSetting((1_024,), "it is always 1024, or play.max_turn_tokens if that is less"),
@@ -58,7 +58,7 @@ RETIRED: Mapping[str, RetiredSetting] = {
     "serve.port": RetiredSetting((8_000,), 'write serve.address = "HOST:PORT"'),
     "track.port": RetiredSetting((9_464,), 'write track.to = ["prometheus:PORT"]'),
 }
-"""The settings by "section.field"."""
+"""The retired settings by "section.field"."""
 
 
 def current(tree: Mapping[str, Any]) -> dict[str, Any]:

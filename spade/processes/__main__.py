@@ -1,7 +1,7 @@
 """Start a role process: `python -m spade.processes MODULE LAUNCH_JSON PIPE`.
 
-Imports leave no garbage, but the search for it would take a fifth of a start. So the garbage collector is off until
-`spade.processes.entry` switches it on after the imports.
+Imports leave no garbage, but the search for garbage would take a fifth of the start time. So the garbage collector is
+off until `spade.processes.entry` switches it on after the imports.
 """
 
 import gc

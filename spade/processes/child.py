@@ -19,7 +19,7 @@ from spade.processes.entry import READY, RETIRE, Launch
 
 _TAIL_BYTES = 4_096
 _TAIL_LINES = 12
-_SAID_BYTES = 16_384
+_MESSAGE_BYTES = 16_384
 
 
 class End(NamedTuple):
@@ -45,14 +45,14 @@ class LifeWatcher(Protocol):
         """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """Report a wait for `what`. During the wait the process cannot start, or it is unknown whether it has ended."""
+        """Report that the life waits for `what`: to start the process, or to learn whether the process has ended."""
 
 
 class AnyLife(Protocol):
     """One life of a process, on any machine."""
 
     left: str
-    """Describes the end of a life that was cancelled."""
+    """Describes how the process ended after `run` was cancelled."""
 
     async def run(self, watcher: LifeWatcher) -> End:
         """Run the whole life. If cancelled, first drain the process and wait until its whole group is gone."""
@@ -63,8 +63,8 @@ class AnyLife(Protocol):
 
 # Settings of glibc's allocator for the processes with tensors. By default it keeps freed blocks of up to 32 MiB in its
 # fragmented heaps. With the threshold below, an engine returns freed blocks over 1 MiB (weights, logits) to the system
-# immediately. This saves 0.4 GB with SmolLM2. A learner returns free pages after each micro-batch (`memory`). Its
-# blocks live for a layer or less, so it uses huge pages, which are faster.
+# immediately. This saves 0.4 GB with SmolLM2. A learner returns free pages after each micro-batch (`memory`). It uses
+# huge pages, which are faster, because its blocks live for a layer or less.
 _ALLOCATORS = {
     "engine": {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "2"},
     "learner": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "1"},
@@ -72,10 +72,10 @@ _ALLOCATORS = {
 
 
 class Life:
-    """A process of this machine that runs `module` with its orders.
+    """A process of this machine that runs `module` with the orders `launch`.
 
-    When `run` is cancelled, it drains the process: SIGTERM, supervise.drain_s, SIGKILL. Then its whole process group is
-    gone.
+    If `run` is cancelled, it drains the process: SIGTERM, supervise.drain_s, SIGKILL. It returns when the whole process
+    group is gone.
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
@@ -84,7 +84,7 @@ class Life:
         self._environment = {**_ALLOCATORS.get(launch.role, {}), **gpus.make_environment(launch.gpus, os.environ)}
         self._logfile = logfile
         self._settings = settings
-        self._said = b""
+        self._message = b""
         self._process: trio.Process | None = None
         self.left = "left before it was started"
 
@@ -107,13 +107,13 @@ class Life:
                     nursery.start_soon(self._listen, process, ours, watcher)
                     await _wait_for_end(process)
                     nursery.cancel_scope.cancel()
-                self._said += _read_rest(ours)
+                self._message += _read_rest(ours)
             finally:
                 with trio.CancelScope(shield=True):
                     code = await self._end(process)
                     self._process = None
                     self.left = _explain_end(code, b"") if code else "left in order"
-        return End(code, _explain_end(code, self._said), _read_tail(self._logfile, start))
+        return End(code, _explain_end(code, self._message), _read_tail(self._logfile, start))
 
     async def _open(self, pipe: int, output: int) -> trio.Process:
         return await trio.lowlevel.open_process(
@@ -127,28 +127,28 @@ class Life:
         )
 
     async def _listen(self, process: trio.Process, pipe: socket.socket, watcher: LifeWatcher) -> None:
-        """Read the line of readiness within its deadline, then the last line."""
+        """Wait for the line READY, at most supervise.ready_s. Then read the last line of the process."""
         stream = trio.socket.from_stdlib_socket(pipe)
         with trio.move_on_after(self._settings.ready_s) as deadline:
-            while not self._said.startswith(READY):
-                if not await self._hear(stream):
+            while not self._message.startswith(READY):
+                if not await self._receive(stream):
                     return
         if deadline.cancelled_caught:
-            self._said = f"not ready within supervise.ready_s = {self._settings.ready_s:g} s".encode()
+            self._message = f"not ready within supervise.ready_s = {self._settings.ready_s:g} s".encode()
             _kill_group(process)
             return
-        self._said = self._said.removeprefix(READY)
+        self._message = self._message.removeprefix(READY)
         watcher.on_ready()
-        while await self._hear(stream):
+        while await self._receive(stream):
             pass
 
-    async def _hear(self, stream: trio.socket.SocketType) -> bool:
-        data = await stream.recv(_SAID_BYTES)
-        self._said = (self._said + data)[-_SAID_BYTES:]
+    async def _receive(self, stream: trio.socket.SocketType) -> bool:
+        data = await stream.recv(_MESSAGE_BYTES)
+        self._message = (self._message + data)[-_MESSAGE_BYTES:]
         return bool(data)
 
     async def _end(self, process: trio.Process) -> int:
-        """Ask the process to leave, wait, kill the rest of its group, and reap it."""
+        """Ask the process to leave and wait for it. Then kill the rest of its group, and reap the process."""
         os.kill(process.pid, signal.SIGTERM)
         with trio.move_on_after(self._settings.drain_s):
             await _wait_for_end(process)
@@ -157,7 +157,7 @@ class Life:
 
 
 def _kill_group(process: trio.Process) -> None:
-    # Kill before the process is reaped (process.kill() might do so): afterwards another group may take the number.
+    # Before the process is reaped, no other group can get its number. process.kill() might reap it.
     os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -174,13 +174,13 @@ def _read_rest(pipe: socket.socket) -> bytes:
     """Return the output that an ended process left in the pipe."""
     pipe.setblocking(False)
     with suppress(BlockingIOError):
-        return pipe.recv(_SAID_BYTES)
+        return pipe.recv(_MESSAGE_BYTES)
     return b""
 
 
-def _explain_end(code: int, said: bytes) -> str:
+def _explain_end(code: int, message: bytes) -> str:
     """Explain why a process ended, by its own last line if it wrote one."""
-    lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
+    lines = message.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
         return lines[-1]
     if code >= 0:
@@ -190,7 +190,7 @@ def _explain_end(code: int, said: bytes) -> str:
 
 
 def _read_tail(logfile: Path, start: int) -> str:
-    """Return the last lines from `start` on."""
+    """Return the last lines that were written to the log after byte `start`."""
     with logfile.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(start, size - _TAIL_BYTES))

@@ -20,7 +20,7 @@ def list_ending_signals() -> list[signal.Signals]:
 
 async def interrupt_at_signal(task_status: "trio.TaskStatus[None]") -> None:
     """Raise KeyboardInterrupt at the first signal that ends a command. Other tasks are cancelled and clean up."""
-    import trio  # import here: `spade` imports this module before it heeds Ctrl-C
+    import trio  # a slow import. `spade` imports this module before it handles Ctrl-C
 
     with trio.open_signal_receiver(*list_ending_signals()) as signals:
         task_status.started()

@@ -31,9 +31,9 @@ from spade.transport import Client, Server, serve
 from spade.transport.pump import run_in_background
 
 READY = b"ready\n"
-RETIRE = signal.SIGUSR1  # tells a ready process (roles: `supervise.RETIRING`) to finish its work in hand and leave
+RETIRE = signal.SIGUSR1  # tells a ready process of a role in `supervise.RETIRING` to finish its present work and leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FINAL = 78  # exit code of failures that a restart does not mend (EX_CONFIG of sysexits.h)
+FINAL = 78  # exit code of failures that a restart cannot repair (EX_CONFIG of sysexits.h)
 
 _supervisors: list[socket.socket] = []  # this process's end of the pipe to its supervisor, if it has one
 
@@ -95,7 +95,7 @@ def main(body: Body) -> NoReturn:
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
-    gc.freeze()  # imported objects stay, and each search for garbage among torch's objects takes 0.2 s
+    gc.freeze()  # do not search imported objects for garbage: they stay, and a search among torch's takes 0.2 s
     gc.enable()
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
@@ -129,8 +129,8 @@ async def connect_to_replay(
 ) -> AsyncIterator[Client]:
     """Connect to the replay service as this life of the process. `address` and `corpus` go into the Hello.
 
-    Raises RunError as soon as the service refuses us for good, because a restart does not help. For example, a newer
-    life of our name has come. Raises BusError and ConfigError as `spade.transport.connect` does.
+    Raises RunError as soon as the service refuses us for good, for example because a newer life of our name has
+    connected. A restart would not help. Raises BusError and ConfigError as `spade.transport.connect` does.
     """
     hello = Hello(
         PROTOCOL_VERSION,
@@ -165,7 +165,7 @@ async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socke
             leave = partial(
                 _leave, nursery.cancel_scope, trio.lowlevel.current_trio_token(), settings.supervise.drain_s
             )
-            # A thread, so that a body that blocks trio cannot outlive the supervisor either.
+            # In a thread, because a body may block trio, and must end with the supervisor even then.
             threading.Thread(target=_watch_supervisor, args=(pipe, leave), daemon=True).start()
             nursery.start_soon(_watch_signals, signals, leave)
             await body(launch, settings, partial(_say, pipe, READY))
@@ -178,14 +178,14 @@ async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], Non
 
 
 def _say(pipe: socket.socket, line: bytes) -> None:
-    with suppress(OSError):  # if the supervisor is gone, the watch handles it
+    with suppress(OSError):  # the supervisor is gone: `_watch_supervisor` notices it
         pipe.sendall(line)
 
 
 def end_within(seconds: float, line: str) -> None:
     """End this process after `seconds`, with `line` as the reason, if it still runs.
 
-    A thread that cannot be stopped may keep it running.
+    A process may go on because one of its threads cannot be stopped.
     """
 
     def end() -> None:
@@ -197,7 +197,7 @@ def end_within(seconds: float, line: str) -> None:
     last = threading.Timer(seconds, end)
     last.daemon = True
     last.start()
-    signal.alarm(math.ceil(2 * seconds))  # the interpreter itself may wait for that thread as it ends
+    signal.alarm(math.ceil(2 * seconds))  # kills the process if the exiting interpreter waits for such a thread
 
 
 def _watch_supervisor(pipe: socket.socket, leave: Callable[[str], None]) -> None:
@@ -219,11 +219,11 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
 def _find_verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     """Return exit code, line and error for a failed body.
 
-    The log shows the error's traceback. A foreseen failure gives None in place of the error.
+    The log shows the traceback of the error. For a foreseen failure the error is None, so that no traceback is shown.
     """
     leaves = _collect_leaves(error)
     if full := [leaf for leaf in leaves if _is_disk_full(leaf)]:
-        return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
+        return FINAL, f"{full[0]}; free some space, then the same command continues from here", None
     bugs = [leaf for leaf in leaves if not isinstance(leaf, SpadeError)]
     if bugs:
         line = " ".join(f"{type(bugs[0]).__name__}: {bugs[0]}".split())

@@ -1,7 +1,7 @@
 """Choose the GPUs of a process from the config's lists, and pass them in CUDA_VISIBLE_DEVICES before it starts.
 
-Indices count within the GPUs that the parent process sees. If a scheduler has set CUDA_VISIBLE_DEVICES, its list is
-shared out and no other GPU is used.
+Indices count within the GPUs that the parent process sees. If a scheduler has set CUDA_VISIBLE_DEVICES, the processes
+of the run share its list and use no other GPU.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def make_environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> 
 
 
 def describe_placement(config: Config) -> str:
-    """Describe the GPUs of each process in a line. Returns "" if none is chosen."""
+    """Describe the GPUs of each process in a line. Returns "" if the config chooses no GPUs."""
     shares = [
         (f"engine-{index}", choose_gpus(config, "engine", index)) for index in range(config.actors.engines_bounds[1])
     ]

@@ -42,7 +42,7 @@ class File(logging.FileHandler):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8")
-        self._told = False
+        self._reported = False
 
     def _open(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(open_to_append(Path(self.baseFilename)), encoding="utf-8", errors=self.errors)
@@ -52,8 +52,8 @@ class File(logging.FileHandler):
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self._told:
-            self._told = True
+        elif not self._reported:
+            self._reported = True
             with suppress(OSError):
                 sys.stderr.write(as_line(f"{self.baseFilename}: lines are lost ({format_reason(error)})") + "\n")
 
@@ -71,7 +71,7 @@ def forget_unwritten() -> None:
 
 
 def warn_plainly() -> None:
-    """Send warnings of a process without a log to standard error, without a prefix."""
+    """Let a process that has no log write its warnings to standard error, without a prefix."""
     if logging.lastResort:
         logging.lastResort.setFormatter(LineFormatter())
 

@@ -3,7 +3,7 @@
 import ctypes
 import os
 
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # exists only in glibc
 
 
 def trim() -> None:

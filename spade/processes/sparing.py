@@ -1,4 +1,4 @@
-"""A bound on the log lines of one kind, so that no peer can fill the log."""
+"""Limit the number of log lines of one kind, so that no peer can fill the log."""
 
 import logging
 from collections import Counter
@@ -11,7 +11,7 @@ _KINDS = 1_024  # kinds that are counted separately; a kind is a message's text 
 class RateLimitFilter(logging.Filter):
     """A filter that passes the first lines of each kind in a period.
 
-    The first line of the next period tells the number of lines left out.
+    The first such line of the next period states the number of lines that were left out.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Supervise child processes: restart a child that dies, stop all in order, and never leave one behind.
 
 Each child is a process group of its own (Ctrl-C in the terminal reaches the supervisor alone), holds one end of a
-socket pair (see `entry`) and appends its output to `LOGS/NAME.log`. A child that dies is restarted within its budget.
-Beyond the budget the supervisor stops with the reason: a run without one of its roles makes no progress.
+socket pair (see `entry`) and appends its output to `LOGS/NAME.log`. A child that dies is restarted, until its budget
+of restarts is used up. Then the supervisor stops with the reason, because a run that lacks a role makes no progress.
 """
 
 import logging
@@ -24,7 +24,7 @@ from spade.protocol import LifeNumber, Process, ProcessState, Role
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})
 OPTIONAL: frozenset[Role] = frozenset({"tracker"})  # a run goes on without processes of these roles
 RESTART_WINDOW_S = 600.0  # restarts are counted within this time, which equals the default of supervise.ready_s
-_FIRST_TRIES = 3  # most starts of a process that was never ready, instead of the whole budget
+_FIRST_TRIES = 3  # most starts of a process that was never ready, if supervise.restarts does not allow fewer
 _BACKOFF_S = 0.1  # wait before a restart, doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
 
@@ -59,7 +59,7 @@ class _Child:
         self.state = "starting"
 
     def on_ready(self) -> None:
-        if self.state != "draining":  # after a lost connection, a machine reports again that its child is ready
+        if self.state != "draining":  # a machine of a cluster reports this again after a lost connection
             self.state = "ready"
         self.was_ready = True
         self.settled.set()
@@ -73,8 +73,8 @@ class _Child:
 class Supervisor:
     """The children of one command.
 
-    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0 means that lives are
-    not counted.
+    `number` is the first part of the `LifeNumber` of each process that is started from now on. 0 gives the processes no
+    numbers.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class Supervisor:
         self._modules = modules
         self._lives = lives
         self._children: dict[str, _Child] = {}
-        self._starts: Counter[str] = Counter()  # by process name: how often it was started. Kept when the child is gone
+        self._starts: Counter[str] = Counter()  # starts of each process name, also of children that are gone
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None
         self._leaving = False
 
     def processes(self) -> tuple[Process, ...]:
-        """Return the children in the order they were added, with stopped ones.
+        """Return the children in the order in which they were added, including stopped children.
 
-        `detail` is the reason of the last end, or the thing that a waiting child waits for.
+        `detail` is the reason of the last end. If the child is waiting, `detail` says for what.
         """
         return tuple(
             Process(
@@ -133,7 +133,7 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let a process finish its work in hand for at most `within_s`, then stop it.
+        """Let a process finish its present work for at most `within_s`, then stop it.
 
         Stops a process immediately if its role is not in RETIRING.
         """
@@ -147,7 +147,8 @@ class Supervisor:
         await self.stop(name)
 
     async def _drain(self) -> None:
-        """Stop all children, role by role against the order of `modules`: clients leave before their service."""
+        """Stop all children, role by role in the reverse order of `modules`, so that clients leave before their
+        services."""
         self._leaving = True
         running = [child for child in self._children.values() if not child.done.is_set()]
         for role in reversed(list(self._modules)):
@@ -179,7 +180,7 @@ class Supervisor:
             child.settled.set()
 
     def _count_life(self, launch: Launch) -> Launch:
-        """Return the orders of the next life of a name."""
+        """Return `launch` with the number of the next life of its name."""
         self._starts[launch.name] += 1
         life = LifeNumber(self.number, self._starts[launch.name]) if self.number else LifeNumber()
         return msgspec.structs.replace(launch, life=life)
@@ -223,13 +224,13 @@ class Supervisor:
 async def supervise(
     settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
 ) -> AsyncIterator[Supervisor]:
-    """Yield a supervisor. However the block ends, all children are then drained in order.
+    """Yield a supervisor. After the block, however it ends, all children are drained in order.
 
-    `modules` has the module of each role. A service stands before the roles that it serves. `lives` decides on which
-    machine processes live.
+    `modules` has the module of each role. A service stands before the roles that it serves. `lives` makes each
+    life of a process, on this machine or on another one.
 
     Raises RunError and cancels the block in three cases: a process dies more than supervise.restarts times within
-    RESTART_WINDOW_S, it ends by a ConfigError or RunError of its own, or it does not become ready.
+    RESTART_WINDOW_S, it exits with the code FINAL, or it does not become ready.
     """
     supervisor = Supervisor(settings, logs, modules, lives)
     try:

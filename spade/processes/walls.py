@@ -14,9 +14,10 @@ def make_walled_prefix(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequ
     The command sees only these folders and the system's libraries. Its network is a loopback of its own. `below` has
     Bubblewrap options for folders that may contain the shown ones, such as a scratch folder.
 
-    The command is process 1 there, so its end ends all other processes. It ends when its control socket does.
-    (--die-with-parent is not enough: if bubblewrap is killed while it sets up the namespaces, it leaves a process
-    behind.) Raises FileNotFoundError if bubblewrap is not installed.
+    Inside, the command is process 1. When it exits, the kernel kills all other processes of the namespaces. The command
+    must exit by itself when the caller is gone, for example when a pipe to the caller closes. (--die-with-parent is not
+    enough: if bubblewrap is killed while it sets up the namespaces, it leaves a process behind.) Raises
+    FileNotFoundError if bubblewrap is not installed.
     """
     command = shutil.which("bwrap")
     if command is None:

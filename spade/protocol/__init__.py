@@ -1,4 +1,4 @@
-"""Every message of the bus, and the values in the messages. Each module names its two sides.
+"""Every message of the bus, and the values in the messages. Each module says which processes exchange its messages.
 
 Messages are frozen, tagged, array-like msgspec structs. New information is a new field with a default at the end.
 Constructors check lengths, so decoding checks them too. Each request names the type of its reply.

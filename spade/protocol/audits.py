@@ -50,13 +50,13 @@ class AuditJob(Wire, frozen=True):
     """Instances to play with random actions, once each."""
 
     wins: int
-    """Number of won random plays that counts as a finding."""
+    """If random actions win this number of plays, this is a finding."""
 
     win_return: float
     """Return from which a play counts as won."""
 
     max_turns: int
-    """Turns of a random play."""
+    """Greatest number of turns of a random play."""
 
     draw: int
     """Seed for the order of the replays and for the random actions."""
@@ -65,16 +65,16 @@ class AuditJob(Wire, frozen=True):
     """Seconds for the audit. Plays that are not over by then are left out."""
 
     reads: Form = "inside"
-    """Form of a random action. Recorded actions are sent unchanged."""
+    """Form in which random actions are sent to the program. Recorded actions are sent unchanged."""
 
     lost: Many[int] = ()
     """Instances that nobody won. The audit plays the actions of `solution()` on them."""
 
     hint: str = ""
-    """Hint of the hinted plays, or ""."""
+    """Hint that the hinted plays were shown, or ""."""
 
     unaided: Many[UnaidedInstance] = ()
-    """Instances that no play without the hint won. The audit reports words of the hint that win them as given away."""
+    """Instances that no play without the hint won. The audit searches them for words that the hint gives away."""
 
 
 class Audits(Wire, frozen=True):
@@ -94,7 +94,7 @@ class LeaseAudit(Request[Audits], frozen=True):
 class Audited(Request[Done], frozen=True):
     """Report that an audit is over. Idempotent by environment.
 
-    Refused: the figures make no sense, or another holder has the lease.
+    The reply is `Refused` if the figures are impossible, or if another process has the lease.
     """
 
     environment: str
@@ -107,25 +107,25 @@ class Audited(Request[Done], frozen=True):
     """The reason to quarantine the environment, or "" if the audit found nothing."""
 
     replays: Count
-    """Recorded plays that ran again to a result."""
+    """Number of recorded plays that were run again with a result."""
 
     left_out: Count
-    """Recorded plays without a result."""
+    """Number of recorded plays that were not run again, or without a result."""
 
     plays: Count
-    """Random plays that ran."""
+    """Number of random plays with a result."""
 
     wins: Count
-    """Random plays that won."""
+    """Number of random plays that won."""
 
     steps: Count
-    """Steps of the environment, in all these plays."""
+    """Number of steps of the program in all plays of the audit."""
 
     seconds: float
     """Duration of the audit."""
 
     tried: Count = 0
-    """Lost instances on which the solution came to a result. 0 if the solution lists no actions."""
+    """Number of `lost` instances on which the solution was tried with a result. 0 if the solution lists no actions."""
 
     solved: Count = 0
-    """Lost instances that the solution won."""
+    """Number of `lost` instances that the solution won."""

@@ -11,13 +11,13 @@ Role = Literal[
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]
-Form = Literal["inside", "box"]  # the action sent to a program: the content of the model's box, or the whole box
+Form = Literal["inside", "box"]  # a program reads the content of the model's `\boxed{…}`, or the whole `\boxed{…}`
 Repair = Literal["f-string braces", "fences"]
 ProcessState = Literal["waiting", "starting", "ready", "silent", "restarting", "draining", "stopped", "failed"]
-# Bounds keep a container of small items from taking much more memory than its bytes on the wire.
+# Greatest lengths of fields. Without them, a small message could decode into very many items and fill the memory.
 MOST_ITEMS, MOST_GAUGES, MOST_NAME, MOST_STOPS = 65_536, 256, 256, 16
 MOST_CATEGORIES = 16  # categories of one evaluation; a status holds hundreds of evaluations
-MOST_HELD, MOST_RETIRED = 64, 1_024  # folders of weights in one message
+MOST_HELD, MOST_RETIRED = 64, 1_024  # digests of weights in a HoldWeights, and in a RetireWeights
 MOST_ACTORS = 256  # actors of one role that an order may ask for
 MOST_HINT = 65_536  # characters of one hint; a message of leases holds several hints
 MOST_CALLS = 64  # tool calls of one turn
@@ -35,11 +35,11 @@ class LifeNumber(NamedTuple):
     """The number of a life: one start of a named process, up to its end. A newer life has a greater number."""
 
     supervisor: Count = 0
-    """Number of the supervisor that started the life, as the replay service counts supervisors. 0 if lives are not
-    counted."""
+    """Number of the supervisor that started the process, drawn from the replay service (`Enroll`). 0 if the supervisor
+    drew no number."""
 
     start: Count = 0
-    """Starts of the name by this supervisor, the first one is 1."""
+    """Number of this start among all starts of the same name by this supervisor, from 1."""
 
     def __str__(self) -> str:
         return f"{self.supervisor}.{self.start}"

@@ -19,16 +19,17 @@ class MemorySeed(Wire, frozen=True):
     """Regret of the environment, or None if it was not played with a hint."""
 
     win_rate: float | None
-    """Unhinted win rate, or None if the environment was never played: it is a seed of the run."""
+    """Win rate without the hint, or None for a program of the run's seeds, which was never played."""
 
     reason: str = ""
-    """The reason to avoid the environment, or ""."""
+    """The reason why a designer should avoid the environment, or ""."""
 
 
 class DesignJob(Wire, frozen=True):
     """One slot to fill with a new environment.
 
-    Attempts count from 1. If there is a corpus, attempt n is given document (`draw` + n - 1) modulo the corpus size.
+    Attempts count from 1. If there is a corpus, attempt n gets the document with the index (`draw` + n - 1) modulo the
+    number of documents.
     """
 
     id: str
@@ -47,22 +48,22 @@ class DesignJob(Wire, frozen=True):
     """Random number from which the document and all other demands on the attempts are derived."""
 
     sampler: int
-    """Seed of the sampling. For a program of a pool, the seed of its admission."""
+    """Seed for sampling the model's tokens. For a program of a pool, the seed of its admission."""
 
     seeds: tuple[MemorySeed, ...] = ()
-    """Environments of the memory to vary."""
+    """Environments of the memory that the prompt shows as examples to vary."""
 
     avoid: MemorySeed | None = None
-    """Environment of the memory to avoid."""
+    """Environment of the memory that the prompt shows as an example to avoid."""
 
     program: Name = ""
-    """Name of the pool's program to admit, in one attempt. "" if the designer writes a program."""
+    """Name of the pool's program, which has one attempt to pass admission. "" if the designer writes a program."""
 
     digest: Name = ""
     """Digest of the pool's program."""
 
     level: int = 0
-    """Level of the pool's program, if the program has levels."""
+    """Level of difficulty of the pool's program, if the program has levels."""
 
 
 class Designs(Wire, frozen=True):
@@ -82,14 +83,14 @@ class LeaseDesigns(Request[Designs], frozen=True):
     """Seconds to wait for the first job."""
 
     pool: Name = ""
-    """Digest of the curator's list of programs. "" for a designer."""
+    """Digest of the pool that the curator reads. "" for a designer."""
 
 
 class Similarity(Wire, frozen=True):
-    """The similarity of a program to the most similar of the newest programs of the memory and the seeds."""
+    """The reply to `CompareProgram`: the most similar program among the seeds and the newest programs of the memory."""
 
     value: float | None = None
-    """Similarity from 0 to 1, or None if there is no earlier program."""
+    """Similarity of that program, from 0 to 1, or None if there are no earlier programs."""
 
     environment: str = ""
     """Id of the most similar program's environment."""
@@ -130,16 +131,16 @@ class RejectCandidate(Request[Done], frozen=True):
     """Tokens of the attempt, or None for a program of a pool."""
 
     last: bool
-    """True closes the job as failed."""
+    """True if this was the last attempt. The job is then closed as failed."""
 
     shown: tuple[str, ...] = ()
-    """Environments from the memory that the prompt showed, to be varied or avoided."""
+    """Ids of the environments that the prompt showed as examples to vary or to avoid."""
 
     setting: Name = ""
-    """Setting that the prompt asked for, or ""."""
+    """Setting that the prompt of a tool-use design asked for, or ""."""
 
     variant: Name = ""
-    """Variant that the prompt asked for, or ""."""
+    """Variant that the prompt of a tool-use design asked for, or ""."""
 
 
 class SubmitEnvironment(Request[Done], frozen=True):
@@ -176,10 +177,10 @@ class SubmitEnvironment(Request[Done], frozen=True):
     """Tokens of the attempt, or None for a program of a pool."""
 
     shown: tuple[str, ...] = ()
-    """As in RejectCandidate."""
+    """Ids of the environments that the prompt showed as examples to vary or to avoid."""
 
     reads: Form = "inside"
-    """As in Verdict."""
+    """Form of the actions that plays send to the program."""
 
     repairs: Repairs = ()
     """Repairs that were needed to find the program in the completion, or to admit the program."""
@@ -188,13 +189,13 @@ class SubmitEnvironment(Request[Done], frozen=True):
     """Measures of the program."""
 
     setting: Name = ""
-    """As in RejectCandidate."""
+    """Setting that the prompt of a tool-use design asked for, or ""."""
 
     variant: Name = ""
-    """As in RejectCandidate."""
+    """Variant that the prompt of a tool-use design asked for, or ""."""
 
     single_turn: bool = False
-    """As in Verdict."""
+    """True if every play of admission was over after its first action."""
 
 
 class ReleaseDesign(Request[Done], frozen=True):

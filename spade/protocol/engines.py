@@ -16,7 +16,7 @@ from spade.protocol.trajectories import check_digests, count_covered
 class Generated(Wire, frozen=True):
     """The sampled continuation of a `Generate`.
 
-    An endpoint gives no versions. It gives log-probabilities only if its server returns them.
+    An external server gives no versions, and may give no log-probabilities. These fields are then empty.
     """
 
     ids: bytes
@@ -52,9 +52,9 @@ class Overdue(Wire, frozen=True):
 
 
 class Generate(Request[Generated | Overdue], frozen=True):
-    """Sample a continuation. Refused: the request can never be served.
+    """Sample a continuation. The reply is `Refused` if the request can never be served.
 
-    The engine samples from softmax(logits / `temperature`), cut first by `top_k` and then by `top_p`.
+    The engine samples from softmax(logits / `temperature`), restricted first by `top_k` and then by `top_p`.
     """
 
     prompt: bytes
@@ -79,10 +79,10 @@ class Generate(Request[Generated | Overdue], frozen=True):
     """Strings that end sampling. The answer includes the token that completes a string."""
 
     deadline_s: float = 0.0
-    """Seconds from arrival after which the engine gives the request up. 0 means never."""
+    """Seconds after its arrival when the engine gives the request up. 0 means never."""
 
     name: Name = ""
-    """Name for giving the request up (`GiveUp`)."""
+    """Name by which the sender can cancel the request (`GiveUp`)."""
 
 
 class GiveUp(Request[Done], frozen=True):
@@ -93,7 +93,10 @@ class GiveUp(Request[Done], frozen=True):
 
 
 class Serving(Request[Done], frozen=True):
-    """Report that an engine samples from these weights from now on. Refused: the weights were never published."""
+    """Report that an engine samples from these weights from now on.
+
+    The reply is `Refused` if the weights were never published.
+    """
 
     version: int
     """Policy version of the weights."""
@@ -105,7 +108,7 @@ class Serving(Request[Done], frozen=True):
 class HoldWeights(Request[Done], frozen=True):
     """Report all weights that an engine reads from folders. The report replaces the engine's earlier one.
 
-    Refused: the learner has retired one of the weights and may delete its folder at any time.
+    The reply is `Refused` if the learner has retired one of the weights. It may delete their folder at any time.
     """
 
     digests: Annotated[tuple[Name, ...], Meta(max_length=MOST_HELD)]
@@ -116,20 +119,20 @@ class WeightsPart(Wire, frozen=True):
     """A part of a file of weights."""
 
     data: bytes
-    """Bytes of the file from the requested offset. Empty if an unfinished copy lacks them."""
+    """Bytes of the file from the requested offset. Empty if the replying engine has not downloaded them yet."""
 
     size: int
     """Size of the whole file in bytes."""
 
     lacking: bytes = b""
-    """Bit i (little-endian) is set if an engine's unfinished copy lacks part i of the file. Parts have the size that
-    engines ask for. Empty if the copy is complete."""
+    """Bit i (little-endian) is set if the replying engine has not downloaded part i of the file yet. A part has the
+    size that engines request. Empty if the file is complete."""
 
 
 class GetWeights(Request[WeightsPart], frozen=True):
     """Ask the learner or an engine for a part of a file of published weights.
 
-    Refused: the learner has retired the weights, or the engine does not have them.
+    The reply is `Refused` if the learner has retired the weights, or if the engine does not have them.
     """
 
     digest: Name

@@ -1,6 +1,6 @@
-"""Measures of programs. Env-runners and designers measure one program, the evaluator measures the newest together.
+"""Measures of programs, and messages between the evaluator and the replay service.
 
-The evaluator and the replay service exchange the requests.
+Env-runners and designers measure single programs. The evaluator measures the diversity of the newest programs.
 """
 
 from typing import Annotated
@@ -20,22 +20,22 @@ class Measures(Wire, frozen=True):
     """Lines of code, without blank lines and comments."""
 
     hidden_variables: Count | None = None
-    """Attributes that hold something of the instance and that no text shows."""
+    """Number of attributes of `self` that hold data of the instance and that no observation shows."""
 
     reveals: bool | None = None
-    """True if the first observation reveals the method."""
+    """True if the first observation states the rule that the player should find out."""
 
     tools: Count | None = None
     """Number of tools. This and the next two fields are for programs with tools."""
 
     conditions: Annotated[float, Meta(ge=0, le=1e6)] | None = None
-    """Mean number of conditions in a criterion."""
+    """Mean number of comparisons and Boolean operators in the criterion of an instruction."""
 
     guarded: bool | None = None
-    """True if a tool has a guarded failure."""
+    """True if a tool that changes the state also has a branch that returns without a change."""
 
     similarity: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Greatest similarity to a seed or to a program among the newest of the memory."""
+    """Similarity to the most similar program among the seeds and the newest programs of the memory."""
 
 
 class NewestPrograms(Wire, frozen=True):
@@ -56,10 +56,10 @@ class Diversity(Wire, frozen=True):
     """The diversity of the newest programs at one learner step."""
 
     step: Count
-    """Newest published learner step at the time."""
+    """Learner step of the newest weights when the diversity was measured."""
 
     share: Annotated[float, Meta(gt=0, le=1)]
-    """Vendi score divided by the number of programs, over 0 to 1."""
+    """Vendi score divided by the number of programs: greater than 0, at most 1."""
 
     programs: Annotated[int, Meta(ge=2, le=MOST_PROGRAMS)]
     """Number of programs that were compared."""
@@ -72,9 +72,9 @@ class Diversity(Wire, frozen=True):
 
 
 class MeasuredDiversity(Request[Done], frozen=True):
-    """Report a measured diversity. If the newest one is sent again, the service ignores it.
+    """Report a measured diversity. The service ignores a repetition of the newest report.
 
-    Refused: the figures make no sense.
+    The reply is `Refused` if the figures are impossible.
     """
 
     diversity: Diversity

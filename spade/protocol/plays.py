@@ -6,7 +6,7 @@ from spade.protocol.trajectories import Recording, Trajectory
 
 
 class PlayLease(Wire, frozen=True):
-    """One episode to play, with everything that its agent needs of the environment."""
+    """One episode to play, with everything that the agent needs to know about the environment."""
 
     id: str
     """Id of the play."""
@@ -18,22 +18,22 @@ class PlayLease(Wire, frozen=True):
     """Id of the environment."""
 
     program: Name
-    """Digest that names the program (`codec.compute_program_digest`). The agent never sees its source."""
+    """Digest that names the program (`codec.compute_program_digest`). The agent never sees the source."""
 
     hint: str | None
-    """Hint that the hinted arm is told, or None in the unhinted arm."""
+    """Hint to show to the model, or None if the play is in the unhinted arm."""
 
     seed: int
-    """Seed of the instance, the same in both arms."""
+    """Seed of the instance. The hinted and the unhinted play of a pair have the same seed."""
 
     sampler: int
-    """Seed of the sampling."""
+    """Seed for sampling the model's tokens."""
 
     reads: Form = "inside"
-    """As in Verdict."""
+    """Form in which actions are sent to the program."""
 
     single_turn: bool = False
-    """As in Verdict."""
+    """True if every play of admission was over after its first action."""
 
     @property
     def hinted(self) -> bool:
@@ -74,10 +74,10 @@ class ToolUse(Wire, frozen=True):
     """Number of all instructions."""
 
     done: int
-    """Number of instructions that were done."""
+    """Number of instructions that the player fulfilled."""
 
     free: int
-    """Done instructions that were already met when they were given."""
+    """Number of instructions that were already fulfilled when they were given. `done` includes them."""
 
 
 class EndedPlay(Wire, frozen=True):
@@ -90,7 +90,7 @@ class EndedPlay(Wire, frozen=True):
     """Number of the play's lease."""
 
     outcome: Outcome
-    """Kind of end: "fault" means that a fault of the environment voids the play."""
+    """Kind of the episode's end. With "fault", a fault of the environment voids the play."""
 
     episode_return: float
     """Last reward clipped to [-1, 1] if the episode terminated, else 0."""
@@ -108,29 +108,29 @@ class EndedPlay(Wire, frozen=True):
     """Text of the fault that voids the play, or ""."""
 
     recording: Recording | None = None
-    """Course of the play, from which an audit runs it again."""
+    """Actions and answers of the play, from which an audit can run the play again."""
 
     calls: Count = 0
-    """As in ToolUse, like the next five fields."""
+    """`ToolUse.calls`."""
 
     refused: Count = 0
-    """As in ToolUse."""
+    """`ToolUse.refused`."""
 
     malformed: Count = 0
-    """As in ToolUse."""
+    """`ToolUse.malformed`."""
 
     done: Count = 0
-    """As in ToolUse."""
+    """`ToolUse.done`."""
 
     instructions: Count = 0
-    """As in ToolUse."""
+    """`ToolUse.instructions`."""
 
     free: Count = 0
-    """As in ToolUse."""
+    """`ToolUse.free`."""
 
     @property
     def tools(self) -> ToolUse | None:
-        """Return the use of tools, or None for a play without tools. With tools there is always an instruction."""
+        """Return the use of tools. Returns None if the play has no instructions, because it then has no tools."""
         if not self.instructions:
             return None
         return ToolUse(self.calls, self.refused, self.malformed, self.instructions, self.done, self.free)
@@ -139,8 +139,8 @@ class EndedPlay(Wire, frozen=True):
 class SubmitPlays(Request[Done], frozen=True):
     """Hand in ended episodes. Idempotent by play id.
 
-    If some plays cannot be taken, the answer is `Refused` with the first of them and the reasons. The other plays are
-    committed.
+    If the replay service rejects some plays, the reply is `Refused` and names the first one and the reasons. The other
+    plays are committed.
     """
 
     plays: Many[EndedPlay]

@@ -1,7 +1,7 @@
 """Messages of env-runners.
 
-Env-runners play programs for agents and the evaluator. They admit programs for designers, curators and the evaluator.
-An env-runner asks the replay service for a program that it lacks.
+Env-runners run the episodes of agents and of the evaluator. They run the admission of programs for designers, curators
+and the evaluator. An env-runner asks the replay service for a program that it does not have.
 """
 
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ class ToolCall(Wire, frozen=True):
     """Text of a JSON object."""
 
 
-MOST_VALUES = 64  # suspects of a verdict, and also its values
+MOST_VALUES = 64  # greatest length of `Verdict.suspects`, and of `Verdict.values`
 Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
 
 
@@ -31,17 +31,17 @@ class ToolResult(Wire, frozen=True):
     """The result of a tool call."""
 
     text: str
-    """The result, with the instructions that the call led to."""
+    """The result. If the call fulfils an instruction, the next instruction follows."""
 
     refused: bool = False
     """True if the call was refused and never reached the program."""
 
 
 class Observed(Wire, frozen=True):
-    """The program's answer, after all checks. The last five fields are for programs with tools."""
+    """A program's answer to a reset or an action, checked by the env-runner. The last five fields are for tools."""
 
     observation: str
-    """The observation. With tools: the first instruction or the reply to the turn's answer, or ""."""
+    """The observation. With tools: the first instruction, the reply to the player's answer, or "" after calls alone."""
 
     reward: float = 0.0
     """Reward of the step."""
@@ -50,7 +50,7 @@ class Observed(Wire, frozen=True):
     """True if the program ended the episode."""
 
     truncated: bool = False
-    """True if the turn limit, or the program itself, cut the episode off."""
+    """True if the turn limit or the program cut the episode off."""
 
     results: Annotated[tuple[ToolResult, ...], Meta(max_length=MOST_CALLS)] = ()
     """Results of the turn's calls, in the order of the calls."""
@@ -59,13 +59,13 @@ class Observed(Wire, frozen=True):
     """JSON list of OpenAI function objects, sent only when the episode opens."""
 
     done: int = 0
-    """Number of instructions that are done, of a program with tools."""
+    """Number of instructions that the player has fulfilled so far. 0 without tools."""
 
     instructions: int = 0
-    """Number of all instructions, of a program with tools."""
+    """Number of all instructions. 0 without tools."""
 
     free: int = 0
-    """Done instructions that were already met when they were given."""
+    """Number of instructions that were already fulfilled when they were given. `done` includes them."""
 
 
 class Faulted(Wire, frozen=True):
@@ -85,26 +85,26 @@ class Faulted(Wire, frozen=True):
         return self.kind not in ("lost", "unknown", "infrastructure")
 
 
-AnswerFilter = Annotated[float, Meta(ge=0, le=1e9)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Needs(Wire, frozen=True):
-    """Resources that a suite's item needs beyond the env-runner's own limits. 0 asks for nothing more.
+    """Resources that an item of a suite needs. 0 if the env-runner's usual limit is enough.
 
-    `actors.sandbox.host` bounds them.
+    `actors.sandbox.host` restricts them to its own maximum.
     """
 
-    step_s: AnswerFilter = 0.0
-    """Seconds of a step."""
+    step_s: Seconds = 0.0
+    """Seconds for a step."""
 
     memory_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 0
     """Bytes of memory."""
 
 
 class OpenEpisode(Request[Observed | Faulted], frozen=True):
-    """Start an episode: load the program, construct the environment, reset it. The reply Observed is turn 0.
+    """Start an episode: load the program, construct the environment, reset it. The reply `Observed` is turn 0.
 
-    Refused: the env-runner is overloaded.
+    The reply is `Refused` if the env-runner is overloaded.
     """
 
     episode: str
@@ -120,11 +120,11 @@ class OpenEpisode(Request[Observed | Faulted], frozen=True):
     """Turns after which the episode is truncated."""
 
     needs: Needs = Needs()
-    """Time and memory that the program needs beyond the env-runner's own limits."""
+    """Time and memory that the program needs, if the env-runner's usual limits are too small."""
 
 
 class StepEpisode(Request[Observed | Faulted], frozen=True):
-    """Send one action. A repeated request is answered from memory."""
+    """Send one action. If the request is sent again, the env-runner only repeats its answer."""
 
     episode: str
     """Id of the episode."""
@@ -133,7 +133,7 @@ class StepEpisode(Request[Observed | Faulted], frozen=True):
     """Number of the turn, from 1."""
 
     action: str
-    """The action. With tools: the answer that follows the calls, or ""."""
+    """The action. With tools: the player's answer after its calls, or ""."""
 
     calls: Calls = ()
     """Tool calls of the message, executed in order."""
@@ -149,7 +149,8 @@ class CloseEpisode(Request[Done], frozen=True):
 class KeepProgram(Request[Done], frozen=True):
     """Store a program for later episodes, because the replay service does not have it.
 
-    The env-runner may drop the program while nobody plays it. OpenEpisode then fails with `unknown`.
+    The env-runner may drop the program when no episode uses it. The reply to `OpenEpisode` is then `Faulted` with the
+    kind "unknown".
     """
 
     source: str
@@ -164,7 +165,10 @@ class Program(Wire, frozen=True):
 
 
 class GetProgram(Request[Program], frozen=True):
-    """Ask the replay service for a program. Refused: no active environment has this program."""
+    """Ask the replay service for a program.
+
+    The reply is `Refused` if no active environment has this program.
+    """
 
     program: Name
     """Digest of the program."""
@@ -208,33 +212,34 @@ class Verdict(Wire, frozen=True):
     """Form of the actions that plays send to the program."""
 
     repairs: Repairs = ()
-    """Repairs that the program's process reported. Admission played the repaired program."""
+    """Repairs that the sandbox made when it loaded the program. Admission played the repaired program."""
 
     measures: Measures = Measures()
     """Measures of the program."""
 
     suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
-    """Words of the solution's calls that no earlier text contains, for a program with tools. Cut if long."""
+    """With tools: words in the solution's calls that no schema and no earlier instruction or result contains. Long
+    words are cut."""
 
     values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
-    """Values that a hint must not tell, cut if long. With tools: arguments of the solution that no instruction and no
-    schema states. For a game: words of its solutions that no observation tells."""
+    """Values that a hint must not state. With tools: arguments of the solution that no instruction and no schema
+    states. For a game: words of its solutions that no observation states. Long values are cut."""
 
     replayed: str = ""
-    """Transcript of the solution as text, for a program with tools. Cut if long."""
+    """With tools: transcript of a play of the solution. A long transcript is cut."""
 
     single_turn: bool = False
-    """True if each play of admission was over after its first action."""
+    """True if every play of admission was over after its first action."""
 
 
 class Validate(Request[Verdict], frozen=True):
-    """Admit a candidate, or give the reason against it."""
+    """Run the admission of a candidate, and return the result of every stage."""
 
     source: str
     """Source text of the candidate."""
 
     seed: int
-    """Key from which the secret seeds of the instances are derived."""
+    """Key from which the env-runner derives the secret seeds of the instances that it plays."""
 
     plays: bool = True
-    """False only opens the instance of `seed` and plays nothing, because programs of a library are trusted."""
+    """If False, admission only opens the instance of `seed` and plays nothing. For trusted programs of a library."""

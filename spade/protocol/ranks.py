@@ -10,13 +10,13 @@ from spade.protocol.training import Batch
 
 
 class Meet(Wire, frozen=True):
-    """Join the learner's process group. The first rank serves its store at this TCP address."""
+    """Join the process group of `torch.distributed`. The first rank serves the group's TCP store at this address."""
 
     host: Name
-    """Host of the store."""
+    """Host of the TCP store."""
 
     port: Annotated[int, Meta(ge=1, le=65_535)]
-    """TCP port of the store."""
+    """Port of the TCP store."""
 
     device: Name
     """Type of device on which all ranks compute."""
@@ -44,9 +44,9 @@ class Load(Wire, frozen=True):
 
 
 class AwaitCommand(Request[Meet | Batch | Gather | Save | Load | Done], frozen=True):
-    """Ask for the next command. Idempotent by number.
+    """Ask for the next command. Idempotent by `number`.
 
-    A Batch is a step to take part in. Done ends the rank.
+    If the reply is a `Batch`, the rank takes part in this learner step. If it is `Done`, the rank exits.
     """
 
     rank: Count

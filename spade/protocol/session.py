@@ -38,10 +38,10 @@ class Wait(Wire, frozen=True):
     """One process waits for another process."""
 
     holder: str
-    """Name of the process that must act."""
+    """Name of the process that is waited for."""
 
     what: str
-    """The result that the holder must bring, for example a batch."""
+    """Result that the holder must deliver, for example a batch."""
 
     count: int = 1
     """Number of such waits at the same time."""
@@ -50,7 +50,7 @@ class Wait(Wire, frozen=True):
     """Duration of the longest wait in seconds."""
 
     who: str = ""
-    """Name of the waiting process. Empty in a heartbeat, which names its sender."""
+    """Name of the waiting process. "" in a heartbeat, because its sender is the waiting process."""
 
     why: str = ""
     """The reason why the holder cannot act yet, if the replay service knows it."""
@@ -61,29 +61,29 @@ class Done(Wire, frozen=True):
 
 
 class Refused(Wire, frozen=True):
-    """The request cannot be served. This is final: the sender does not try again."""
+    """The request cannot be served. The sender must not repeat it."""
 
     reason: str
     """The reason, and advice on how to act."""
 
     unforeseen: bool = False
-    """True if the service met an unforeseen error, so the request itself is under suspicion."""
+    """True if the service met an unforeseen error, which the request itself may have caused."""
 
 
 class Ready(Wire, frozen=True):
     """The handshake is done."""
 
     peers: tuple[Peer, ...] = ()
-    """As in Pulse."""
+    """Services that may be called."""
 
     weights: Weights | None = None
-    """As in Pulse."""
+    """The newest weights, or None if the service knows none."""
 
     life: Name = ""
-    """Name of the service's life, new after each restart."""
+    """Random name of this start of the service. A restarted service has a new name."""
 
     finished: str = ""
-    """As in Pulse."""
+    """The limit that ended the run, in words, or "" while the run goes on."""
 
 
 class Hello(Request[Ready], frozen=True):
@@ -108,10 +108,10 @@ class Hello(Request[Ready], frozen=True):
     """Address at which the sender serves others, or None."""
 
     corpus: Name = ""
-    """Digest of the documents from which the sender, or a process that it supervises, designs. "" without documents."""
+    """Digest of the documents that ground designs of the sender or its child processes, or "" without documents."""
 
     life: LifeNumber = LifeNumber()
-    """Number of the sender's life. The replay service refuses a life after it has seen a newer life of the name."""
+    """Number of the sender's life. The replay service refuses a process if it knows a newer life of the same name."""
 
 
 class Pulse(Wire, frozen=True):
@@ -121,7 +121,7 @@ class Pulse(Wire, frozen=True):
     """Services that may be called."""
 
     weights: Weights | None = None
-    """The newest weights."""
+    """The newest weights, or None if the service knows none."""
 
     finished: str = ""
     """The limit that ended the run, in words, or "" while the run goes on."""
@@ -138,14 +138,14 @@ class Heartbeat(Request[Pulse], frozen=True):
 
 
 class Goodbye(Request[Done], frozen=True):
-    """Tell a service that the sender leaves in order."""
+    """Tell a service that the sender closes the connection as planned, not by a crash."""
 
 
 class Rehello(Wire, frozen=True):
-    """The server does not know this peer: it restarted, or it gave the peer up.
+    """The server does not know this peer, because the server restarted or disconnected the peer.
 
-    The peer then sends Hello again, followed by its open requests.
+    The peer then sends `Hello` again, followed by its open requests.
     """
 
     leaving: bool = False
-    """True if the server was told to stop. Then no open request has crashed it."""
+    """True if the server stops because it was told to, so no open request is suspected of having crashed it."""

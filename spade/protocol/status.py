@@ -1,4 +1,4 @@
-"""The run at a glance: messages between observers and the replay service."""
+"""The status of a run: messages between observers and the replay service."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from spade.protocol.training import Evaluation, StepMetrics
 
 
 class Counts(Wire, frozen=True):
-    """Counts of a run over all restarts of its replay service, and the newest items.
+    """Counts of a run, over all restarts of its replay service, and the newest environments and findings.
 
     docs/metrics.md gives the definitions.
     """
@@ -24,7 +24,7 @@ class Counts(Wire, frozen=True):
     """Plays that a fault of the environment ended."""
 
     late_plays: int = 0
-    """Plays handed in too late or twice."""
+    """Plays that were handed in too late or twice."""
 
     environments: int = 0
     """Admitted environments."""
@@ -51,16 +51,16 @@ class Counts(Wire, frozen=True):
     """Windows with a finished audit."""
 
     audit_findings: int = 0
-    """Windows that their audit quarantined."""
+    """Windows whose environment an audit quarantined."""
 
     audits_left_out: int = 0
-    """Windows with an audit that came to no result, or was late."""
+    """Windows whose audit came to no result or was late."""
 
     audit_steps: int = 0
-    """Steps of environments in all audits."""
+    """Steps of environments that all audits played."""
 
     audit_s: float = 0.0
-    """Seconds of an env-runner in all audits."""
+    """Seconds that all audits took together."""
 
     lag_mean: float | None = None
     """Mean policy lag in the last batch, in versions."""
@@ -69,10 +69,10 @@ class Counts(Wire, frozen=True):
     """Share of trainable trajectories that were never trained."""
 
     wasted_share_agent: float = 0.0
-    """The same share for agents."""
+    """Share of agents' trainable trajectories that were never trained."""
 
     wasted_share_designer: float = 0.0
-    """The same share for designers."""
+    """Share of designers' trainable trajectories that were never trained."""
 
     newest_environment: str = ""
     """Name of the environment admitted last."""
@@ -81,14 +81,14 @@ class Counts(Wire, frozen=True):
     """Skill of the environment admitted last."""
 
     newest_quarantined: str = ""
-    """The last quarantined trajectory, its holder and the fault of its provenance."""
+    """The last quarantined trajectory: its id, the process that sent it, and what is wrong with its weights."""
 
     newest_finding: str = ""
-    """Environment and reason of the last audit that failed."""
+    """Environment and reason of the last finding of an audit."""
 
 
 class SkillFigures(Wire, frozen=True):
-    """Figures of one skill or variant, over the same last plays and slots as the figures of the run."""
+    """Figures of one skill or variant, among the last plays and slots from which `Recent` is computed."""
 
     win_rate_unhinted: float | None = None
     """Win rate without the hint."""
@@ -100,13 +100,13 @@ class SkillFigures(Wire, frozen=True):
     """Mean regret."""
 
     learnable_share: float | None = None
-    """Share of learnable slots."""
+    """Share of slots with an unhinted win rate in [0.2, 0.8]."""
 
 
 class Recent(Wire, frozen=True):
     """Figures of the last plays, slots, chunks and candidates. docs/metrics.md gives the definitions.
 
-    None means that the figure was not measured, or not yet.
+    None means that the figure was not measured, at least not yet.
     """
 
     validity: float | None = None
@@ -122,7 +122,7 @@ class Recent(Wire, frozen=True):
     """Standard error of `win_rate_unhinted`, clustered by environment."""
 
     regret: float | None = None
-    """Mean return with the hint − mean return without."""
+    """Mean return with the hint minus mean return without."""
 
     regret_error: float | None = None
     """Standard error of `regret` over environments."""
@@ -134,10 +134,10 @@ class Recent(Wire, frozen=True):
     """Share of unhinted chunks with equal returns."""
 
     reward_levels: float | None = None
-    """Mean number of distinct rewards of an environment."""
+    """Mean number of different rewards that the plays of an environment got."""
 
     response_tokens: float | None = None
-    """Sampled tokens of an unhinted turn."""
+    """Mean number of sampled tokens in an unhinted turn."""
 
     designer_reward: float | None = None
     """Mean reward of designers."""
@@ -146,28 +146,28 @@ class Recent(Wire, frozen=True):
     """Mean number of the memory's programs in a designer's prompt."""
 
     return_gap: dict[str, float] = field(default_factory=dict)
-    """Distance between the fast and the slow average of returns, by skill."""
+    """Distance between the fast and the slow moving average of unhinted returns, by skill."""
 
     response_tokens_hinted: float | None = None
-    """Sampled tokens of a hinted turn."""
+    """Mean number of sampled tokens in a hinted turn."""
 
     turns: float | None = None
-    """Mean turns of an unhinted episode."""
+    """Mean number of turns of an unhinted episode."""
 
     turns_hinted: float | None = None
-    """Mean turns of a hinted episode."""
+    """Mean number of turns of a hinted episode."""
 
     program_lines: float | None = None
-    """Mean lines of a program."""
+    """Mean number of code lines of a program."""
 
     hidden_variables: float | None = None
-    """Mean hidden variables of a program."""
+    """Mean number of hidden variables of a program (`Measures.hidden_variables`)."""
 
     revealing_share: float | None = None
-    """Share of programs with a first observation that reveals the method."""
+    """Share of programs whose first observation states the rule that the player should find out."""
 
     diversity: float | None = None
-    """Newest diversity of programs."""
+    """Diversity of the newest programs, as last measured."""
 
     skills: dict[str, SkillFigures] = field(default_factory=dict)
     """Figures by skill."""
@@ -176,7 +176,7 @@ class Recent(Wire, frozen=True):
     """Figures by variant of tool use."""
 
     calls_per_turn: float | None = None
-    """Tool calls of an unhinted turn."""
+    """Mean number of tool calls in an unhinted turn."""
 
     malformed_share: float | None = None
     """Share of calls that were unreadable or too many."""
@@ -185,17 +185,17 @@ class Recent(Wire, frozen=True):
     """Share of calls that the tools' schemas refused."""
 
     done_share: float | None = None
-    """Share of instructions that were done."""
+    """Share of instructions that the players fulfilled."""
 
     free_share: float | None = None
-    """Share of the done instructions that were already met when they were given."""
+    """Share of the fulfilled instructions that were already fulfilled when they were given."""
 
     similarity: float | None = None
-    """Mean similarity of an admitted program to the nearest one of the memory."""
+    """Mean similarity of an admitted program to the most similar program of the memory."""
 
 
 class Traffic(Wire, frozen=True):
-    """Figures of the replay service since its restart. docs/metrics.md gives the definitions."""
+    """Figures of the replay service since it last started. docs/metrics.md gives the definitions."""
 
     plays_per_s: float = 0.0
     """Finished plays per second."""
@@ -204,19 +204,19 @@ class Traffic(Wire, frozen=True):
     """Sampled tokens per second."""
 
     dropped_messages: int = 0
-    """Messages that were malformed, or that their sender may not send."""
+    """Messages that were malformed, or whose sender had no right to send them."""
 
     strangers: int = 0
-    """Connections that failed in the handshake."""
+    """Connections that did not complete the handshake."""
 
     stalled_s: float = 0.0
-    """Seconds without a learner step or play. 0 while the run progresses."""
+    """Seconds since the last learner step or play. 0 while the run progresses."""
 
     broadcast_s: float | None = None
     """Seconds until all engines served the newest version."""
 
     delivered_tokens: int = 0
-    """Tokens of all trajectories handed in, read and sampled."""
+    """Tokens of all trajectories that were handed in, read and sampled."""
 
     delivered_sampled_tokens: int = 0
     """The sampled tokens among `delivered_tokens`."""
@@ -242,26 +242,26 @@ class Drawn(Wire, frozen=True):
     """Programs in the pool."""
 
     pool_pass: int = 0
-    """Number of the present pass, from 1."""
+    """Number of the current pass over the pool, from 1."""
 
     pool_left: int = 0
-    """Programs that this pass has still to draw."""
+    """Programs that the current pass has not drawn yet."""
 
     pool_rejected: int = 0
     """Programs that failed admission."""
 
     level_low: float | None = None
-    """Mean lowest level of the windows of levels, or None if levels are fixed."""
+    """Lowest level of difficulty of a program's window, averaged over the programs. None if levels are fixed."""
 
     level_high: float | None = None
-    """Mean highest level of the windows of levels, or None if levels are fixed."""
+    """Highest level of difficulty of a program's window, averaged over the programs. None if levels are fixed."""
 
     levels_capped: int = 0
-    """Names with a closed level."""
+    """Number of programs with a closed level."""
 
 
 class Status(Wire, frozen=True):
-    """The run at a glance, for `spade status` and the live view. docs/metrics.md gives definitions and units."""
+    """The status of a run, for `spade status` and the live view. docs/metrics.md gives definitions and units."""
 
     run: str = ""
     """Name of the run directory."""
@@ -285,7 +285,7 @@ class Status(Wire, frozen=True):
     """Trainable sequences that no batch has taken."""
 
     waiting_for: str = ""
-    """The reason why the loop waits now."""
+    """Reason why the run waits now, in words."""
 
     counts: Counts = Counts()
     """Counts of the run."""
@@ -312,16 +312,16 @@ class Status(Wire, frozen=True):
     """Series by learner step."""
 
     rollouts: float = 0.0
-    """Finished unhinted plays, in rollouts."""
+    """Finished unhinted plays, in rollouts. A rollout is one chunk of plays of every active environment."""
 
     finished: str = ""
     """The limit that ended the run, or ""."""
 
     pool: Drawn = Drawn()
-    """State of the pool."""
+    """State of the pool of programs, if the run plays one."""
 
     def flat(self) -> dict[str, Any]:
-        """Return all figures by name in one dict, as people and their tools read them."""
+        """Return all figures by name in one dict, without the nesting into parts."""
         figures = asdict(self)
         for part in ("counts", "recent", "traffic", "histories", "pool"):
             figures |= asdict(figures.pop(part))
@@ -329,4 +329,4 @@ class Status(Wire, frozen=True):
 
 
 class GetStatus(Request[Status], frozen=True):
-    """Ask for the run at a glance."""
+    """Ask for the status of the run."""

@@ -25,10 +25,10 @@ class Process(Wire, frozen=True):
     """Number of restarts."""
 
     detail: str = ""
-    """The reason for its last end. For a waiting process, the thing that it waits for."""
+    """The reason why the process last ended. If the process waits before its start: what it waits for."""
 
     gauges: Gauges = field(default_factory=dict)
-    """Gauges of its last heartbeat to the replay service."""
+    """Gauges of the last heartbeat that the replay service got from the process."""
 
     supervisor: str = ""
     """Name of its supervisor."""
@@ -45,17 +45,17 @@ class Enrolled(Wire, frozen=True):
 
 
 class Enroll(Request[Enrolled], frozen=True):
-    """Ask for a supervisor's number, before it starts processes.
+    """Ask for a number for a supervisor, before it starts processes.
 
-    The lives of its processes carry the number (`LifeNumber`).
+    The number is part of each process's `LifeNumber`.
     """
 
 
 class Orders(Request[Done], frozen=True):
-    """Changes for a supervisor. The replay service passes them on in its answer to the supervisor's next report.
+    """Orders for a supervisor. The replay service passes them on in its answer to the supervisor's next report.
 
-    The request is refused if the named supervisor does not exist or keeps no actors. Orders are kept only in memory.
-    The sender watches the status, and repeats an order that did not take effect.
+    The reply is `Refused` if the named supervisor does not exist or keeps no actors. Orders are kept only in memory, so
+    a restart of the replay service loses them. The sender watches the status and repeats lost orders.
     """
 
     supervisor: str
@@ -68,13 +68,13 @@ class Orders(Request[Done], frozen=True):
     """Names of the actors to drain."""
 
     stop: bool = False
-    """True to drain all processes and leave. Only the replay service sends this, after a `StopRun`."""
+    """True to drain all processes and then exit. Only the replay service sets this, after a `StopRun`."""
 
 
 class StopRun(Request[Done], frozen=True):
-    """Have every supervisor drain its processes and leave. The replay service's own supervisor leaves last.
+    """Let every supervisor drain its processes and exit. The replay service's own supervisor exits last.
 
-    Refused: no supervisor is connected. Like Orders, the request is kept only in memory.
+    The reply is `Refused` if no supervisor is connected. The request is kept only in memory, like `Orders`.
     """
 
 
@@ -85,7 +85,7 @@ class ReportProcesses(Request[Orders], frozen=True):
     """Name of the supervisor."""
 
     processes: Many[Process]
-    """Its child processes."""
+    """Processes that the supervisor started."""
 
     wanted: dict[Role, int] | None = None
-    """Number of actors of each role that it keeps up, or None if it keeps no actors."""
+    """Number of actors that the supervisor keeps up, by role, or None if it keeps no actors."""

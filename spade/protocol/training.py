@@ -11,7 +11,7 @@ from spade.protocol.trajectories import Trajectory
 
 
 class Group(Wire, frozen=True):
-    """A whole group, as the learner consumes it."""
+    """A group with all its trajectories and rewards, as the learner trains on it."""
 
     id: str
     """Id of the group."""
@@ -46,8 +46,8 @@ class Batch(Wire, frozen=True):
     """Groups of the batch."""
 
     last: bool = False
-    """True if this is the last step under a limit of the run or of its command. The learner then publishes and saves a
-    checkpoint."""
+    """True if a limit of the run or of its command ends the training after this step. The learner then publishes and
+    saves a checkpoint."""
 
 
 class NotYet(Wire, frozen=True):
@@ -60,8 +60,8 @@ class NotYet(Wire, frozen=True):
 class TakeBatch(Request[Batch | NotYet], frozen=True):
     """Ask for the batch of a learner step.
 
-    Idempotent by step: a repeated step gets its recorded groups again, in the same order. So a learner that resumes at
-    step s first replays the batches after s.
+    Idempotent by step: if a step is asked for again, the reply has the same groups in the same order. A learner that
+    resumes from a checkpoint of step s therefore trains on the same batches after s as before.
     """
 
     step: int
@@ -75,7 +75,7 @@ class StepMetrics(Wire, frozen=True):
     """The learner's measurements of one step. docs/metrics.md gives the definitions."""
 
     loss: float = 0.0
-    """Loss with the designer weight."""
+    """Loss whose gradient was taken. The designer's tokens count with the designer weight."""
 
     loss_agent: float = 0.0
     """Loss of the agent's tokens."""
@@ -90,7 +90,7 @@ class StepMetrics(Wire, frozen=True):
     """Share of tokens on the clipped branch of the surrogate."""
 
     truncated_fraction: float = 0.0
-    """Share of tokens with a truncated importance weight."""
+    """Share of tokens whose importance weight was truncated."""
 
     effective_sample_share: float = 0.0
     """Kish's effective sample size of the importance weights, as a share of the tokens."""
@@ -114,7 +114,7 @@ class StepMetrics(Wire, frozen=True):
     """Trained tokens."""
 
     step_s: float = 0.0
-    """Seconds for the step."""
+    """Duration of the step in seconds."""
 
     wait_s: float = 0.0
     """Seconds of waiting for the batch."""
@@ -135,24 +135,24 @@ class StepMetrics(Wire, frozen=True):
     """Tokens by policy lag, from 0. The 16th entry holds all larger lags."""
 
     mismatch_by_lag: Many[float] = ()
-    """`mismatch` at each of these lags."""
+    """`mismatch` at each lag of `tokens_by_lag`."""
 
     computed_fraction: float = 0.0
-    """Computed tokens, as a share of the tokens of the sequences. Shared beginnings count once."""
+    """Tokens that the learner computed, divided by `read_tokens`. Beginnings that sequences share are computed once."""
 
     read_tokens: int = 0
     """Tokens of all sequences of the batch. A shared beginning counts once for each sequence."""
 
 
 class Published(Wire, frozen=True):
-    """The weights as they were announced."""
+    """The reply to `Publish`: the weights with their new policy version."""
 
     weights: Weights
-    """The announced weights."""
+    """The published weights."""
 
 
 class Publish(Request[Published], frozen=True):
-    """Publish new weights. The replay service gives them a version, stores it and announces it."""
+    """Publish new weights. The replay service stores a policy version for them and announces both to its peers."""
 
     step: int
     """Learner step that made the weights. 0 for the initial weights."""
@@ -167,25 +167,25 @@ class Publish(Request[Published], frozen=True):
     """Measurements of the step."""
 
 
-Folders = Annotated[tuple[Name, ...], Meta(max_length=MOST_RETIRED)]
+Digests = Annotated[tuple[Name, ...], Meta(max_length=MOST_RETIRED)]
 
 
 class Retired(Wire, frozen=True):
     """The answer to `RetireWeights`: weights that the learner may delete."""
 
-    digests: Folders
+    digests: Digests
     """Digests of weights that no engine holds or will hold."""
 
 
 class RetireWeights(Request[Retired], frozen=True):
     """Ask which weights may be deleted."""
 
-    digests: Folders
+    digests: Digests
     """Digests of weights that the learner no longer needs."""
 
 
 class Checkpointed(Request[Done], frozen=True):
-    """Report that a checkpoint is durable. The groups of all steps up to it may retire."""
+    """Report that a checkpoint is durable. The replay service may then forget the batches up to its step."""
 
     step: int
     """Learner step of the checkpoint."""
@@ -195,16 +195,16 @@ Categories = Annotated[dict[Name, Annotated[float, Meta(ge=0, le=1)]], Meta(max_
 
 
 class Evaluation(Wire, frozen=True):
-    """The results of a policy on the items of `config.Evaluation`, played without a hint."""
+    """The results of a policy on the items of `evaluation.suite`, played without a hint."""
 
     step: Count
     """Learner step of the policy with which the evaluation began."""
 
     oldest: Count
-    """Oldest policy version that sampled its tokens."""
+    """Oldest policy version that sampled tokens of the evaluation."""
 
     newest: Count
-    """Newest policy version that sampled its tokens."""
+    """Newest policy version that sampled tokens of the evaluation."""
 
     plays: Annotated[int, Meta(ge=1)]
     """Number of all plays."""
@@ -213,7 +213,7 @@ class Evaluation(Wire, frozen=True):
     """Plays that ended in an error. An error counts as a wrong answer."""
 
     win_rate: Annotated[float, Meta(ge=0, le=1)]
-    """Mean over the items of their share of won plays."""
+    """Share of won plays of an item, averaged over the items."""
 
     error: Annotated[float, Meta(ge=0, le=1)]
     """Standard error of `win_rate` over items."""
@@ -228,13 +228,13 @@ class Evaluation(Wire, frozen=True):
     """Win rate of each category of the items. Empty if there are more than MOST_CATEGORIES."""
 
     measure: Annotated[str, Meta(pattern=r"^([0-9a-f]{32})?\Z")] = ""
-    """Digest of all that decides what is played, or "" if an older version made the evaluation."""
+    """Digest of everything that decides what is played, or "" if an older version of SPADE made the evaluation."""
 
 
 class Evaluated(Request[Done], frozen=True):
-    """Hand in a finished evaluation. If the newest one is sent again, the service ignores it.
+    """Hand in a finished evaluation. The service ignores a repetition of the newest evaluation.
 
-    Refused: the figures make no sense.
+    The reply is `Refused` if the figures are impossible.
     """
 
     evaluation: Evaluation

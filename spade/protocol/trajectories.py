@@ -54,7 +54,7 @@ class Trajectory(Wire, frozen=True):
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """Return the number of tokens in each of its sequences."""
+        """Return the number of tokens in each sequence of the trajectory."""
         return _compute_contexts(self.tokens, self.rewinds)
 
     @property
@@ -64,14 +64,16 @@ class Trajectory(Wire, frozen=True):
 
 
 def _compute_contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    """Return the context's length before each rewind and at the end. Raises ValueError if a rewind cuts nothing."""
+    """Return the context's length before each rewind and at the end. Raises ValueError for an impossible rewind."""
     if not rewinds:
         return (tokens,)
     lengths, begin, length = list[int](), 0, 0
     for at, kept in rewinds:
         length += at - begin
         if not (begin < at < tokens and 0 <= kept < length):
-            raise ValueError(f"trajectory: no rewind of {length} tokens to {kept} can be at token {at} of {tokens}")
+            raise ValueError(
+                f"trajectory: the rewind at token {at} of {tokens} cannot cut a context of {length} tokens to {kept}"
+            )
         lengths.append(length)
         begin, length = at, kept
     return (*lengths, length + tokens - begin)
@@ -81,7 +83,7 @@ def count_covered(versions: tuple[tuple[int, int], ...]) -> int:
     """Count the sampled tokens that version runs cover. Raises ValueError for an empty run."""
     counts = [count for _, count in versions]
     if min(counts, default=1) < 1:
-        raise ValueError(f"a version run of a trajectory must cover a token or more, is {min(counts)}")
+        raise ValueError(f"a version run of a trajectory must cover at least one token, covers {min(counts)}")
     return sum(counts)
 
 
@@ -91,16 +93,16 @@ def check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None
 
 
 class Recording(Wire, frozen=True):
-    """The course of a play, from which an audit runs the play again."""
+    """The actions and answers of a play, from which an audit can run the play again."""
 
     actions: Many[str]
     """Actions that were sent to the program, in order."""
 
     answers: bytes
-    """Digests of the program's answers (`codec.answer_digest`), 16 bytes each: to the reset, then to each action."""
+    """Digests of the program's answers to the reset and then to each action (`codec.answer_digest`), 16 bytes each."""
 
     max_turns: Count
-    """Turns that the program was granted."""
+    """Turn limit of the play."""
 
     calls: Many[Calls] = ()
     """Tool calls that were sent with each action. Empty if no action had any."""

@@ -13,7 +13,7 @@ from spade.protocol import Refused, Response
 class _Call:
     """A request, kept until its reply.
 
-    A call with `once` ends earlier if the first service that it was sent to ends.
+    A `once` call also ends, without a reply, if the service that received it has crashed.
     """
 
     def __init__(self, payload: bytes, once: bool) -> None:
@@ -46,7 +46,7 @@ class Calls:
     async def reply(self, payload: bytes, once: bool = False) -> Response | None:
         """Wait for a place in the window, then return the reply.
 
-        Returns None if the request was `once` and the service that it was sent to has ended.
+        Returns None if the request was `once` and the service that received it has crashed.
         """
         async with self._places:
             if self._refusal is not None:
@@ -76,7 +76,7 @@ class Calls:
             call.sent = True
 
     def ended(self) -> None:
-        """End the `once` calls that were sent, because their service has ended."""
+        """End the `once` calls that were sent, because the service that received them has crashed."""
         for call in self._open.values():
             if call.once and call.sent:
                 call.answered.set()

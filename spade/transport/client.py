@@ -49,7 +49,7 @@ class Client:
     pulse    the newest Pulse, from Ready or from a heartbeat's reply
     gauges   figures sent with each heartbeat, updated by the owner
     waits    everything that the owner waits for, also sent with each heartbeat
-    life     the server's life, from its last greeting, or "" after the server left in order
+    life     the name of the server's life, from its last Ready, or "" after the server stopped as planned
     dropped  number of malformed messages
     """
 
@@ -78,12 +78,12 @@ class Client:
 
     @property
     def live(self) -> bool:
-        """Return True while the server knows us and is not silent."""
+        """Return True while the session lasts."""
         return self._live
 
     @property
     def left(self) -> bool:
-        """Return True after the server left in order, until we have a session again."""
+        """Return True after the server stopped as planned, until the next session begins."""
         return not self._live and not self.life
 
     @property
@@ -95,12 +95,12 @@ class Client:
         """Send a request and wait for its reply, across restarts of the server.
 
         The server may receive the request more than once. `deadline_s` (default bus.call_deadline_s) bounds the whole
-        call, with the wait for a place in the window. A request with `once` is not sent to another life of the server,
-        unless the life before left in order.
+        call, including the wait while WINDOW other calls are open. With `once`, a request that was sent is not sent
+        again after the server has crashed and restarted.
 
-        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended while
-        it served a `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a
-        wrong type.
+        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server crashed
+        while it served a `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply
+        of a wrong type.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -134,7 +134,7 @@ class Client:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Run the session, once in a client's life. See `connect`."""
+        """Run the session. A client has only one. See `connect`."""
         try:
             if has_keys(self.address, self._bus):
                 secure_client(self._pump.socket, Path(self._bus.keys))
@@ -229,7 +229,7 @@ class Client:
             case Ready():
                 self._on_ready(response)
             case Rehello(leaving=leaving):
-                # One server's messages come in order: a Rehello after a Ready means that it has given us up since.
+                # Messages of a server arrive in order. After a Ready, a Rehello means that the server disconnected us.
                 if leaving:
                     self.life = ""
                     self._send(next(self._numbers), encode(Goodbye()))  # the server waits for it

@@ -1,8 +1,9 @@
 """Use CURVE on a socket: find the addresses that need it, check a server's allow-list (ZAP), report failed handshakes.
 
-ipc:// sockets use no keys. The mode of their folder guards them. tcp:// sockets use keys if `bus.keys` names a folder,
-and must use keys beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP,
-RFC 27). It reports failed handshakes on another socket. Our tasks read both sockets, without threads.
+ipc:// sockets use no keys, because the mode of their folder protects them. tcp:// sockets use keys if `bus.keys` names
+a folder. Without keys, only a loopback address is allowed. libzmq asks about each handshake on an inproc socket of the
+server's context (ZAP, RFC 27). It reports failed handshakes on another socket. Our tasks read both sockets, without
+threads.
 """
 
 import errno
@@ -58,12 +59,12 @@ def has_keys(address: str, bus: Bus) -> bool:
 
 
 def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Let in only clients that the context's gatekeeper allows. Call it before bind. Raises ConfigError."""
+    """Accept only clients that the context's gatekeeper allows. Call it before bind. Raises ConfigError."""
     pair = keys.read_server_pair(folder)
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.zap_domain = _DOMAIN
-    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gatekeeper no client is let in
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # without a gatekeeper, no client is accepted
 
 
 def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
@@ -78,9 +79,9 @@ def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
 
 @asynccontextmanager
 async def open_gate(folder: Path) -> AsyncIterator[Context]:
-    """Yield a context for servers that let in only clients on the allow-list of `folder`.
+    """Yield a context for servers that accept only clients on the allow-list of `folder`.
 
-    libzmq has one gate for each context. Close the sockets that you make in the block before it ends.
+    libzmq has one ZAP handler for each context. Close the sockets that you make in the block before it ends.
     """
     context: Context = zmq.Context()
     keeper = _Gatekeeper(context, folder)
@@ -104,11 +105,11 @@ class _Gatekeeper:
         self._socket.bind(_ZAP)
 
     async def run(self) -> None:
-        """Run the gate's task, for as long as the server's socket is open."""
+        """Answer the questions of libzmq, for as long as the server's socket is open."""
         await _handle_arrivals(self._socket, self._answer)
 
     def close(self) -> None:
-        """Close the gate. Call it after the server's socket is closed."""
+        """Close our socket. Call it after the server's socket is closed."""
         self._socket.close()
 
     def _answer(self, frames: list[bytes]) -> None:
@@ -131,7 +132,7 @@ class _Gatekeeper:
         try:
             return keys.read_allowed(self._folder).get(z85.encode(credentials[0]))
         except (SpadeError, OSError) as error:  # OSError: out of descriptors
-            log.error("no client is let in: %s", error)
+            log.error("no client is accepted: %s", error)
             return None
 
 
@@ -144,7 +145,7 @@ class Watch:
         self._monitor: zmq.Socket[bytes] = socket.get_monitor_socket(_FAILED)
 
     async def run(self) -> None:
-        """Run the watch's task, for as long as the socket is open."""
+        """Report failed handshakes, for as long as the socket is open."""
         await _handle_arrivals(self._monitor, self._handle_event)
 
     def close(self) -> None:
@@ -172,7 +173,7 @@ def _read_failure(event: int, value: int) -> Failure:
         case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL if value == errno.EAGAIN:  # timed out (EPIPE: closed)
             return Failure("it takes connections and says nothing; its process is stopped or overloaded", final=False)
         case _:
-            # The usual cause is a wrong server.key. But an end without a key may close before it has sent the reason.
+            # The usual cause is a wrong server.key. A peer without keys may also close before it has sent the reason.
             return Failure(
                 "the handshake fails; do both ends have keys, and does server.key in bus.keys belong to this run?",
                 final=False,

@@ -1,8 +1,8 @@
 """CURVE keys as files: a host's own key, the services' key that it trusts, and the keys of allowed clients.
 
-docs/security.md ("Keys") lists the files of a key folder. In addition, `hosts/NAME/` is a key folder for the host NAME,
-to be moved there. Files are ZeroMQ certificates, as czmq and pyzmq write them. Their metadata has the name and the
-roles.
+docs/security.md ("Keys") lists the files of a key folder. In addition, `hosts/NAME/` is the key folder of the host
+NAME, which you move to that host. Files are ZeroMQ certificates, as czmq and pyzmq write them. Their metadata has the
+name and the roles.
 """
 
 import os
@@ -41,9 +41,9 @@ class Pair(NamedTuple):
 def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
     """Make the key folder if it is missing, and a key folder for each new host. Returns the new folders.
 
-    The new hosts may take `roles`. With an actor's role they may also be a supervisor, as `spade actors up` requires.
-    The run's own host may take all roles. Raises ConfigError for an unknown role, for a name that already has a key,
-    and for a name that is not a valid file name.
+    Processes of the new hosts may take `roles`. If one of these is an actor's role, the role "supervisor" is added,
+    which `spade actors up` needs. Processes of the run's own host may take all roles. Raises ConfigError for an unknown
+    role, for a name that already has a key, and for a name that is not a valid file name.
     """
     _check_roles(roles, "--roles")
     if set(roles) & set(ACTORS):
@@ -101,7 +101,7 @@ def read_client_name(folder: Path) -> str:
     _load(path)
     if name := _read_metadata(path, "name"):
         return name
-    raise ConfigError(f"{path}: it does not name its holder; {_HOW} in a new folder")
+    raise ConfigError(f"{path}: the key does not name its host; {_HOW} in a new folder")
 
 
 def make_command_tag(bus: Bus) -> str:
@@ -118,7 +118,7 @@ def read_allowed(folder: Path) -> dict[bytes, Grant]:
 
 
 def _list_keys(folder: Path, ending: str) -> list[Path]:
-    """Return the files of a folder with this ending. Raises RunError if the folder cannot be listed."""
+    """Return the files of a folder with this suffix. Raises RunError if the folder cannot be listed."""
     return [folder / name for name in list_folder(folder) if name.endswith(ending)]
 
 
@@ -152,7 +152,7 @@ def _read_mode(path: Path) -> int:
         return 0
 
 
-def _open_secret(path: Path) -> str:
+def _describe_exposed_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
     if not _read_mode(path) & _OTHERS:
         return ""
@@ -178,7 +178,7 @@ def _check_roles(roles: Collection[str], where: str) -> None:
 
 
 def _make_client(folder: Path, name: str, roles: Collection[str]) -> None:
-    """Make a client's key pair. Its public half is in the form of the allow-list."""
+    """Make a client's key pair. The public half names the roles, as a file of the allow-list must."""
     _make_pair(folder, CLIENT, {"name": name})
     public = _name_public(folder, CLIENT)
     # pyzmq writes metadata only into the secret half.
@@ -208,7 +208,7 @@ def _load_pair(path: Path) -> Pair:
     public, secret = _load(path)
     if secret is None:
         raise ConfigError(f"{path}: there is no secret key in it; {_HOW}")
-    if why := _open_secret(path):
+    if why := _describe_exposed_secret(path):
         raise ConfigError(why)
     return Pair(public, secret)
 
@@ -218,7 +218,7 @@ def _load(path: Path) -> tuple[bytes, bytes | None]:
         open_regular(path).close()  # load_certificate would wait for the writer of a FIFO
         public, secret = load_certificate(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is missing or no key ({format_reason(error)}); {_HOW}") from None
+        raise ConfigError(f"{path} is missing or is not a key ({format_reason(error)}); {_HOW}") from None
     if any(key is not None and len(key) != _KEY_BYTES for key in (public, secret)):
         raise ConfigError(f"{path}: a key has {_KEY_BYTES} characters; {_HOW}")
     return public, secret

@@ -41,7 +41,7 @@ class Pump:
     """A socket that never blocks.
 
     `send` succeeds immediately or returns False. The pump passes arrivals to `on_frames`. `user` is the grant of the
-    key that sent the message in hand, or "" without keys.
+    key under which the current message was sent, or "" without keys.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class Pump:
             raise BusError(f"{address}: cannot connect: {zmq.strerror(error.errno or 0)}") from None
 
     def _expect_losses(self, address: str) -> None:
-        """Connect anew after a silence of the network. TCP would retry the old connection ever more rarely."""
+        """Let ZeroMQ replace a silent TCP connection. TCP would retry the old one at longer and longer intervals."""
         if address.startswith("tcp://"):
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            # Limits how long a stranger occupies a descriptor.
+            # Limits how long an unknown client may occupy a descriptor.
             self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)
 
     async def run(self) -> None:
@@ -119,7 +119,7 @@ class Pump:
                     await trio.lowlevel.wait_readable(descriptor)
 
     def send(self, frames: list[bytes]) -> bool:
-        """Send frames. Returns False without such a peer or a connection, or if its queue is full."""
+        """Send frames. Returns False if the peer is not connected, or if its queue is full."""
         try:
             self.socket.send_multipart(frames, _NOBLOCK)
         except zmq.Again:
@@ -145,7 +145,7 @@ class Pump:
 
     def close(self) -> None:
         """Close the socket after the end of the pump task, and delete its file."""
-        # Another server may have taken the address over with a file of its own. Ours keeps its inode until we close.
+        # Another server may have replaced the file by its own. Our inode cannot be reused before we close the socket.
         if self._file is not None and _read_inode(self._file[0]) == self._file[1]:
             self._file[0].unlink(missing_ok=True)
         self.socket.close()
@@ -165,7 +165,7 @@ class Pump:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # the message is too long to be ours: count it, and do not decode it
+                frames = frames[:1]  # too long for the bus: `on_frames` does not decode a single frame, it counts it
             self._on_frames(frames)
         return True
 
@@ -195,9 +195,9 @@ def _read_inode(path: Path) -> int:
 
 
 class Beat:
-    """A steady beat that measures its own lateness.
+    """A periodic timer that measures how late it wakes.
 
-    So no peer counts as silent for a time during which this process did not run.
+    The caller subtracts the lateness from the silence of peers, because this process did not run during that time.
     """
 
     def __init__(self, period_s: float) -> None:
@@ -205,7 +205,7 @@ class Beat:
         self._due = trio.current_time() + period_s
 
     async def wait(self, interrupt: trio.lowlevel.ParkingLot) -> float:
-        """Wait for the next beat or the interrupt. Returns the lateness in seconds."""
+        """Wait for the end of the period or for the interrupt. Returns the lateness in seconds."""
         with trio.move_on_at(self._due):
             await interrupt.park()
         now = trio.current_time()
@@ -227,7 +227,7 @@ def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveCh
 async def run_in_background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group.
 
-    A cancellation reaches the block first. The tasks go on while the block ends, so that it can still use a connection.
+    A cancellation reaches the block first. The tasks run until the block has ended, so it can still use a connection.
     """
     scopes = [trio.CancelScope(shield=True) for _ in tasks]
     async with unwrap_errors(trio.open_nursery()) as nursery:

@@ -51,7 +51,7 @@ from spade.protocol import (
 ROLES: tuple[Role, ...] = get_args(Role)
 # Roles that `spade actors up` starts.
 ACTORS: tuple[Role, ...] = ("designer", "curator", "agent", "env-runner", "engine", "endpoint")
-HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
+HOST: tuple[Role, ...] = (*ACTORS, "supervisor")  # roles that the key of a joining host grants by default
 LOCAL = "local"  # name of the key of the run's own host
 
 _SESSION = (Hello, Heartbeat, Goodbye)
@@ -111,16 +111,16 @@ def explain_forbidden(hello: Hello, request: AnyRequest) -> str:
 def explain_ungranted(hello: Hello, grant: Grant) -> str:
     """Return the reason why a key does not let its holder be this peer, or "" if it does.
 
-    The names of a host's peers end in the name of its key, so that no host can act for a peer of another host.
+    The name of a host's process ends in the name of the host's key, so that no host can pose as a process of another.
     """
     if hello.role not in grant.roles:
         may, name = " or ".join(sorted(grant.roles)) or "nothing", grant.name
         return (
-            f"{hello.name} is {_name_one(hello.role)}, and the key of {name} lets its holder be {may}; "
+            f"{hello.name} is {_name_one(hello.role)}, and the key of {name} only lets its holder be {may}; "
             f"remove allowed/{name}.key, then `spade keys new DIR {name} --roles {hello.role}` makes another"
         )
     if grant.name != LOCAL and not hello.name.endswith(f"@{grant.name}"):
-        return f"{hello.name}: under the key of {grant.name} a name ends in @{grant.name}"
+        return f"{hello.name}: with the key of {grant.name}, a process needs a name that ends in @{grant.name}"
     return ""
 
 

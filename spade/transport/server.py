@@ -33,11 +33,11 @@ from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump
 from spade.transport.rights import LOCAL, Grant, explain_forbidden, explain_ungranted
 
 _PEERS = 8_192
-_EACH = 1_024  # peers with one key, except the key of the run's own host
-_BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
-_GONE = 1_024  # departures kept if the service does not read them
+_EACH = 1_024  # most peers with the same key. The key of the run's own host has no such limit
+_BEAT_BYTES = 32_768  # largest heartbeat. Heartbeats are kept, shown and written into the metrics
+_GONE = 1_024  # most departures that are kept if the service does not read them
 _PARTING_S = 0.25  # time for the goodbyes of all peers together
-_WAITING = 2  # windows of requests of a peer that may wait: one of open calls, one of calls that it gave up
+_WAITING = 2  # requests of a peer that may wait, in windows: one for its open calls, one for calls that it gave up
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class Server:
     peers       the connected peers, by routing id
     changes     number of changes of `peers`
     heartbeats  the newest heartbeat of each peer
-    dropped     number of messages that were malformed, or that their sender may not send
+    dropped     number of messages that were malformed, or whose sender had no right to send them
     strangers   number of connections that failed in ZeroMQ's handshake: no key, an unlisted key, another protocol
-    gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept). A peer that lost its
-                connection and returned has a new routing id, and its old id appears here
+    gone        peers that said goodbye, fell silent or did not read (bounded, newest kept). A peer that lost its
+                connection and returned has a new routing id. Its old id appears here
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
-        self._left = False  # True while we leave in order. Only goodbyes are read then, so that no peer joins.
+        self._left = False  # True while we stop as planned. Only goodbyes are then read, so that no peer joins.
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -86,7 +86,7 @@ class Server:
 
     @asynccontextmanager
     async def listening(self, address: str, folder: Path | None) -> AsyncIterator[None]:
-        """Run the server, once in its life. `folder` has the keys, if there are any. See `serve`."""
+        """Run the server. This works only once. `folder` has the keys, or is None without keys. See `serve`."""
         try:
             if folder:
                 secure_server(self._pump.socket, folder)
@@ -97,7 +97,7 @@ class Server:
             except BaseException as error:
                 if _is_cancelled(error):
                     await self._part()
-                raise  # after a crash, peers are not told that we leave in order
+                raise  # after a crash, peers must not be told that we stop as planned
             await self._part()
         finally:
             self._watch.close()
@@ -105,9 +105,9 @@ class Server:
             self._departed.close()
 
     async def _part(self) -> None:
-        """Tell the peers that we leave in order, and wait for their goodbyes.
+        """Tell the peers that we stop as planned, and wait for their goodbyes.
 
-        A socket that closes immediately may lose messages.
+        If the socket closed immediately, messages could be lost.
         """
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):
@@ -130,9 +130,9 @@ class Server:
         return self._inbox.take_nowait()
 
     async def reply(self, incoming: IncomingRequest, response: Response | bytes) -> bool:
-        """Answer a request, perhaps with an encoded response. Returns False if its peer is gone.
+        """Answer a request with a response or its encoding. Returns False if the peer is gone.
 
-        The peer asks again if it comes back.
+        If the peer comes back, it sends the request again.
         """
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
@@ -232,7 +232,7 @@ class Server:
         self._pump.send([peer, number, encode(answer)])
 
     def _describe_crowd(self) -> str:
-        """Describe the limit that one more peer would exceed. Returns "" if there is room."""
+        """Describe the limit that one more peer would exceed, or return ""."""
         if len(self.peers) >= _PEERS:
             return f"{_PEERS} peers"
         user = self._pump.user
@@ -307,9 +307,9 @@ async def serve(
 ) -> AsyncIterator[Server]:
     """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT"). Port * or 0 takes any free port.
 
-    `ready` decides whether to accept a peer of the right protocol and digest. `pulse` makes the answers to heartbeats.
-    An address that other machines reach needs bus.keys, and only lets in clients on its allow-list. Raises ConfigError
-    if such keys are missing, BusError if the server cannot listen on the address.
+    `ready` decides whether to accept a peer with the right protocol and digest. `pulse` makes the replies to
+    heartbeats. An address that other machines reach needs bus.keys, and accepts only clients on the allow-list. Raises
+    ConfigError if such keys are missing, BusError if the server cannot listen on the address.
     """
     _raise_descriptor_limit()
     folder = Path(bus.keys) if has_keys(address, bus) else None

@@ -80,7 +80,7 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
     (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
     (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),
-    (["keys", "ls", "nothing"], "is missing or no key"),
+    (["keys", "ls", "nothing"], "is missing or is not a key"),
     (["keys", "new", "/proc/keys"], "cannot be written"),
     (["keys", "new", "keys", ".."], "is not a valid host name"),
     (["keys", "new", "keys", "far", "--roles", "agent,king"], "--roles: 'king' is not a role; there are replay,"),

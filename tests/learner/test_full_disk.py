@@ -112,7 +112,7 @@ def test_a_file_that_appears_whole_leaves_nothing_else(tmp_path):
 
     (tmp_path / "out.part").mkdir()  # somebody's own
     said = limited(10, make)
-    assert said.startswith(f"{FINAL} {tmp_path / 'out'}: was not made (File too large); nothing of it is left")
+    assert said.startswith(f"{FINAL} {tmp_path / 'out'}: was not made (File too large); no part of it remains")
     assert names(tmp_path) == ["out.part"]
     make()
     assert names(tmp_path / "out") == ["one"]

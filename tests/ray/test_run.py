@@ -197,7 +197,7 @@ def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):
             "engine: asks for 5 GPUs of one machine, and the largest of the cluster has 4",
         ),
         (("--cluster", "slurm"), "--cluster 'slurm': unknown cluster; write --cluster ray"),
-        (("--set", "place.resources={agent={CPU=1}}"), "[place]: Ray does not take 1 CPU, 1 CPU (Use the 'num_cpus'"),
+        (("--set", "place.resources={agent={CPU=1}}"), "[place]: Ray cannot place 1 CPU, 1 CPU (Use the 'num_cpus'"),
     ):
         done = machines.spade("a", "up", "nano", "--run", folder, "--headless", "--cluster", "ray", *words)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr

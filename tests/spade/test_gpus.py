@@ -56,12 +56,12 @@ def test_indices_count_within_what_a_scheduler_gave(outer, shown):
 
 
 @pytest.mark.parametrize(("overrides", "says"), [
-    (("learner.gpus=[0]", "learner.device=cpu"), "learner.gpus: learner.device = 'cpu' "),
-    (("engine.gpus=[0]", "engine.device=cuda:1"), "engine.gpus: engine.device = 'cuda:1' "),
+    (("learner.gpus=[0]", "learner.device=cpu"), "learner.gpus: has no effect with learner.device = 'cpu'"),
+    (("engine.gpus=[0]", "engine.device=cuda:1"), "engine.gpus: has no effect with engine.device = 'cuda:1'"),
     (("engine.gpus=[0, 1, 2]", "engine.tensor_parallel=2"), "3 is not a multiple of engine.tensor_parallel = 2"),
     (("engine.gpus=[0, 1]", "actors.engines=3"), "engine.gpus: 2 are too few for actors.engines = 3"),
-    (("engine.gpus=[0, 0]", "engine.tensor_parallel=2"), r"engine.gpus: \[0, 0\] name a GPU twice"),
-    (("learner.gpus=[3, 3]",), r"learner.gpus: \[3, 3\] name a GPU twice"),
+    (("engine.gpus=[0, 0]", "engine.tensor_parallel=2"), r"engine.gpus: \[0, 0\] would give one model the same GPU"),
+    (("learner.gpus=[3, 3]",), r"learner.gpus: \[3, 3\] would give one model the same GPU"),
     (("learner.gpus=[3]", "learner.processes=2"), "learner.gpus: 1 are too few for learner.processes = 2"),
     (("engine.gpus=[0, 1]", "learner.gpus=[1, 2]"), r"engine.gpus, learner.gpus: both name \[1\]"),
 ])  # fmt: skip

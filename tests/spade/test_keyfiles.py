@@ -3,7 +3,7 @@
 import pytest
 
 from spade.errors import ConfigError
-from spade.keyfiles import read_key
+from spade.keyfiles import KEY_BYTES, read_key
 
 
 def test_a_key_is_a_line_without_its_end(tmp_path):
@@ -16,4 +16,10 @@ def test_a_key_is_a_line_without_its_end(tmp_path):
 def test_a_file_without_a_key_is_refused_so_that_nobody_serves_without_one(tmp_path, data):
     (tmp_path / "key").write_bytes(data)
     with pytest.raises(ConfigError, match=r"^serve.key: .*/key: is not a key; a key is one line of ASCII$"):
+        read_key(str(tmp_path / "key"), "serve.key")
+
+
+def test_a_file_that_is_too_long_for_a_key_is_refused_by_the_setting(tmp_path):
+    (tmp_path / "key").write_bytes(b"x" * (KEY_BYTES + 1))
+    with pytest.raises(ConfigError, match=r"^serve.key: .*/key: is over 4096 bytes$"):
         read_key(str(tmp_path / "key"), "serve.key")

@@ -283,8 +283,8 @@ def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("damage", "reason"), [
-    (lambda path: path.unlink(), "is missing or no key"),
-    (lambda path: path.write_text("nothing"), "is missing or no key"),
+    (lambda path: path.unlink(), "is missing or is not a key"),
+    (lambda path: path.write_text("nothing"), "is missing or is not a key"),
     (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
     (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
     (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),

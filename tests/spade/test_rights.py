@@ -139,7 +139,7 @@ async def test_a_key_names_the_roles_its_holder_may_take(folder: Path) -> None:
             if role in ("agent", "designer", "supervisor"):  # the last comes with the others
                 assert answer == ""
             else:
-                assert f"{role}-0@far is {article(role)} {role}, and the key of far lets its holder be" in answer
+                assert f"{role}-0@far is {article(role)} {role}, and the key of far only lets its holder be" in answer
                 assert answer.endswith(f"`spade keys new DIR far --roles {role}` makes another")
             assert await get_in(server.address, hello(role), under(folder)) == "", "of the run's own host"
 
@@ -149,7 +149,7 @@ async def test_a_name_is_bound_to_its_key(folder: Path, name: str) -> None:
     """So no host can take what another's peers have leased, or speak for them."""
     async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)) as server:
         answer = await get_in(server.address, hello("agent", name), under(folder / "hosts/far"))
-    assert answer.endswith(f"{name}: under the key of far a name ends in @far")
+    assert answer.endswith(f"{name}: with the key of far, a process needs a name that ends in @far")
 
 
 async def test_a_second_hello_widens_no_rights(folder: Path) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 class Config(Section, frozen=True):
-    """A whole run."""
+    """The whole configuration of a run."""
 
     run: Run = Run()
     limits: Limits = Limits()
@@ -66,7 +66,7 @@ class Config(Section, frozen=True):
     def ranks_by_regret(self) -> bool:
         """True if the memory ranks environments by their regret, False if by the designer's reward.
 
-        Under "progress" and "finding" an environment of high regret may pay little, so that it should not be varied.
+        Under "progress" and "finding" an environment of high regret may have a low reward, and is then no good example.
         """
         return self.hinted and self.reward.kind not in ("progress", "finding")
 

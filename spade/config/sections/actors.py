@@ -27,7 +27,7 @@ ProcessRange = Annotated[str, Meta(pattern=RANGE)]
 
 
 class Design(Section, frozen=True):
-    """The designer's side. Rounds of design jobs ask for the skills in turn.
+    """The work of designers. Rounds of design jobs ask for the skills in turn.
 
     `single_turn_share`, `difficulties` and `max_turns` apply to `model.profile` "full". The domain `tools` uses only
     `difficulties` of these. The profile "nano" asks for nothing but a skill and a document.
@@ -47,7 +47,7 @@ class Design(Section, frozen=True):
     number, it applies from the next round."""
 
     active_skills: Count = 3
-    """Skills of a round, which take turns round-robin. The default is the paper's three of six."""
+    """Number of skills in a round. Rounds take the skills round-robin. The default is the paper's three of six."""
 
     attempts: Count = 5
     """Programs that a designer may write for one job until one is admitted. The default is the paper's."""
@@ -56,12 +56,12 @@ class Design(Section, frozen=True):
     """Sampling temperature of programs and hints. The default is the paper's; vLLM takes 0.01 to 2."""
 
     max_tokens: Count = 16_384
-    """Tokens of one program with the designer's reasoning, and of an answer to a question about it (`design.reviews`,
-    `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
+    """Largest number of tokens of one program with the designer's reasoning, and of one answer to a question about a
+    program (`design.reviews`, `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
-    """Most tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut off is
-    useless."""
+    """Largest number of tokens of one hint, thoughts included. A hint that is cut off is useless, so a model that
+    thinks needs more tokens."""
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
@@ -69,7 +69,7 @@ class Design(Section, frozen=True):
     document. The paper has 15,000 (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
-    """Most environments in the memory. If it is full, the oldest leaves first. The default is the paper's."""
+    """Largest number of environments in the memory. A full memory drops its oldest one. The default is the paper's."""
 
     memory_seeds: CountOrZero = 2
     """Programs of the memory that a prompt shows as examples to vary. It also shows one to avoid. 0 shows neither."""
@@ -114,7 +114,7 @@ class Design(Section, frozen=True):
 
 
 class Pool(Section, frozen=True):
-    """The environments of a run without designers. docs/pools.md says how they are drawn."""
+    """The environments of a run of a pool, which has no designers. docs/pools.md says how they are drawn."""
 
     source: str = ""
     """The pool that `design.source` "pool" plays. `folder:DIR` has programs with their hints. `run:RUN` has the
@@ -150,7 +150,8 @@ class Pool(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. The chunks of an environment's plays form its window. The first chunk has a hinted twin."""
+    """The plays of agents. An environment is played in chunks. Its unhinted chunks, and a hinted twin of the first
+    chunk, form its window."""
 
     group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
     """Plays of a chunk. Their mean return is the baseline of each play, so a chunk needs two. The default is the
@@ -173,7 +174,7 @@ class Play(Section, frozen=True):
 
     examples: tuple[tuple[str, str], ...] = ()
     """Examples that show a small model the form of an answer: pairs of an observation and the answer to it. Each play
-    of a game begins with them, in both arms; a model of a billion parameters or more needs none."""
+    of a game begins with them, in both arms. A model of a billion parameters or more needs no examples."""
 
     win_return: ShareAboveZero = 1.0
     """Least episode return that counts as won. The default is the highest return, which a program gives only at its
@@ -183,8 +184,8 @@ class Play(Section, frozen=True):
     """Seconds after the scoring of a chunk until the next chunk of its window begins even without newer weights."""
 
     window_deadline_s: Seconds = 43_200.0
-    """Seconds until a window ends with the plays it has. The default is chosen by simulation (docs/learner.md,
-    "Policy lag")."""
+    """Seconds after which a window ends even if plays are missing. The default is chosen by simulation
+    (docs/learner.md, "Policy lag")."""
 
     lease_s: Seconds = 7_200.0
     """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
@@ -222,10 +223,10 @@ class Actors(Section, frozen=True):
     to 4 (docs/clusters.md, "Numbers by load")."""
 
     designs_in_flight: Count = 8
-    """Design jobs that one designer or curator works on at once."""
+    """Number of design jobs that one designer or curator works on at once."""
 
     episodes_in_flight: Count = 64
-    """Plays that one agent works on at once. They are asynchronous tasks of one process."""
+    """Number of plays that one agent works on at once. They are asynchronous tasks of one process."""
 
     @property
     def agents_bounds(self) -> tuple[int, int]:
@@ -287,16 +288,16 @@ class Evaluation(Section, frozen=True):
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
 PATIENCE = 10.0
-"""A program's limits are seconds of processor time. By the clock the program may take this many times as long, because
+"""The limits of a program are seconds of processor time. By the wall clock it may take this many times as long, because
 it may sleep, or may get only a part of a processor on a busy machine."""
 
 
 class Sandbox(Section, frozen=True):
-    """The sandbox around programs: its walls, and the limits of one episode's process and of the whole env-runner."""
+    """The sandbox of programs: its isolation, and the limits of an episode's process and of the whole env-runner."""
 
     tier: Literal["auto"] | Tier = "auto"
-    """The walls (docs/sandbox.md, "Tiers"). "auto" takes the strongest that hold on the machine and refuses to run
-    without any. "none" raises no walls and is for your own programs."""
+    """The isolation of programs (docs/sandbox.md, "Tiers"). "auto" takes the strongest tier that works on the machine,
+    and refuses to run if only "none" is left. "none" isolates nothing and is for your own programs."""
 
     load_s: Seconds = 10.0
     """Seconds of processor time within which a program must be loaded."""
@@ -310,15 +311,16 @@ class Sandbox(Section, frozen=True):
 
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
-    `gymnasium`, `verifiers`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a
-    program first names one of their base classes."""
+    `gymnasium`, `verifiers`, `answers` (mathematics and multiple choice) and `code` (programming problems with tests).
+    A library is loaded when a program first names one of its base classes."""
 
     servers: tuple[str, ...] = ()
     """Addresses of environment servers of OpenEnv, such as `http://127.0.0.1:8000`. A program that names one of them is
     played there (docs/sandbox.md, "Servers"). No other server is ever reached."""
 
     episodes: Count = 256
-    """Episodes that an env-runner has open at once. It refuses further episodes, and their plays are leased again."""
+    """Largest number of episodes that an env-runner has open at once. It refuses further episodes, and their plays are
+    leased again."""
 
     random_win_share: Share = 0.25
     """Share of plays that random actions may win; 1 rejects no program. Admission estimates the share from samples. It

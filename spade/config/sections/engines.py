@@ -30,7 +30,7 @@ class Engine(Section, frozen=True):
     """Sequences that one engine samples at once."""
 
     context_tokens: Count = 32_768
-    """Tokens of the longest sequence, prompt and answer. The default is the paper's."""
+    """Largest number of tokens of a sequence, prompt and answer together. The default is the paper's."""
 
     request_deadline_s: Seconds = 1_800.0
     """Seconds that an engine has for one request, including its wait for a row. Then the request fails, and the play
@@ -48,8 +48,8 @@ class Engine(Section, frozen=True):
     half of the machine's memory."""
 
     swap: Literal["keep", "wait"] = "keep"
-    """Sequences in flight when new weights arrive: "keep" goes on with them under the new weights. "wait" first ends
-    them under the old weights, and begins no sequence meanwhile."""
+    """Treatment of unfinished sequences when new weights arrive. "keep" continues them with the new weights. "wait"
+    first finishes them with the old weights, and begins no other sequence meanwhile."""
 
 
 class Endpoint(Section, frozen=True):
@@ -62,7 +62,7 @@ class Endpoint(Section, frozen=True):
     """Name of the model at the server; "" is for a server with a single model."""
 
     key: str = ""
-    """File that holds the API key; "" sends none."""
+    """File with the API key. With "", no key is sent."""
 
     roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
     """Roles that the endpoint samples for. The designer and the agent together are refused, because then nothing
@@ -81,7 +81,7 @@ class Serve(Section, frozen=True):
     with TLS in front."""
 
     key: str = ""
-    """File that holds the key that clients must send; "" asks for none."""
+    """File with the key that clients must send. With "", clients need no key."""
 
     name: str = ""
     """Name of the model as clients know it; "" is `model.path`."""

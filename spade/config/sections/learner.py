@@ -21,10 +21,11 @@ class Loss(Section, frozen=True):
     """The formula. The default is the paper's: a clipped surrogate with a truncated importance weight."""
 
     aggregation: Literal["token", "sequence"] = "token"
-    """Mean of the loss: over all trained tokens, or over the tokens of each trajectory and then over trajectories."""
+    """The mean that gives the loss: "token" over all trained tokens, "sequence" over the tokens of each trajectory and
+    then over the trajectories."""
 
     cap: Positive = 2.0
-    """Greatest importance weight of a token (of a sequence for "sequence_tis"); a greater one is truncated."""
+    """Greatest importance weight of a token (of a sequence for "sequence_tis"). Greater weights are truncated to it."""
 
     clip_low: Fraction = 0.20
     """Distance below 1 at which the ratio of policies is clipped. The default is the paper's, as in DAPO
@@ -56,8 +57,8 @@ class Learner(Section, frozen=True):
     parameters too (stage 3)."""
 
     lora_rank: CountOrZero = 0
-    """Rank of an adapter that is trained in place of the model and published merged (LoRA, arXiv:2106.09685); 0 trains
-    all parameters."""
+    """Rank of the adapter that is trained instead of the model (LoRA, arXiv:2106.09685). Published weights have the
+    adapter merged into the model. 0 trains all parameters."""
 
     lora_alpha: Positive = 32.0
     """Scale of the adapter, which is multiplied by `lora_alpha` / `lora_rank`."""
@@ -94,13 +95,13 @@ class Learner(Section, frozen=True):
     """Norm to which a gradient is clipped."""
 
     batch_sequences: Count = 192
-    """Trajectories of a learner step. Whole groups are added until the batch has at least this number. The default is
-    the paper's."""
+    """Number of trajectories of a learner step. Whole groups are added until the batch has at least this number. The
+    default is the paper's."""
 
     microbatch_tokens: Count = 65_536
-    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. A prefix that sequences share
-    counts once, and an eighth for each further sequence. This setting bounds the memory for activations. It changes no
-    result beyond rounding."""
+    """Largest number of tokens of a micro-batch. It packs whole sequences, and a longer sequence goes alone. A prefix
+    that sequences share counts in full for the first of them, and as an eighth for each further one. This setting
+    bounds the memory for activations. It changes no result beyond rounding."""
 
     steps_per_batch: Count = 1
     """Optimiser steps on each batch. With one step, the ratio of "tis" is 1 and is never clipped."""
@@ -117,11 +118,11 @@ class Learner(Section, frozen=True):
     resumes from either."""
 
     keep_checkpoints: Count = 2
-    """Newest checkpoints that stay on the disk."""
+    """Number of newest checkpoints that stay on the disk."""
 
     keep_policy_every: CountOrZero = 0
-    """Learner steps between two policies that stay on the disk to the end, for `spade eval --policy every:N`. They are
-    kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
+    """Learner steps between two policies that are kept until the end of the run, for `spade eval --policy every:N`.
+    They are kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
 
     agent_lag: CountOrZero = 4
     """Greatest age of a play's weights, in published versions, when the play is trained. An older play is not trained.
@@ -131,8 +132,9 @@ class Learner(Section, frozen=True):
     """Greatest factor on the advantages of designs. A batch has few designs, so their advantages are multiplied."""
 
     group_deadline_s: Seconds = 28_800.0
-    """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation
+    """Seconds that a group may wait for its batch. After that it is never trained. The default is chosen by simulation
     (docs/learner.md, "Policy lag")."""
 
     activation_checkpointing: bool = True
-    """True keeps only each layer's input and computes the rest again for the gradient: less memory, more time."""
+    """True keeps only each layer's input and computes the other activations again for the gradient. This takes less
+    memory and more time."""

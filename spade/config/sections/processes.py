@@ -9,7 +9,7 @@ from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 from spade.errors import ConfigError
 from spade.text import as_line
 
-LONGEST_WAIT_S = 3_600.0  # longest wait of a request for work
+LONGEST_WAIT_S = 3_600.0  # longest time that a request for work may wait until there is work
 MOST_PORT = 65_535
 
 TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]
@@ -46,24 +46,24 @@ class Bus(Section, frozen=True):
     """Heartbeats, timeouts and message sizes of connections, and the address and keys of a run on several machines."""
 
     heartbeat_s: Seconds = 1.0
-    """Seconds between two signs of life of a process."""
+    """Seconds between two heartbeats of a process."""
 
     silence_s: Seconds = 10.0
-    """Seconds after which a silent peer is given up and its leases end; more than two heartbeats."""
+    """Seconds without a message after which a peer is disconnected and its leases end. Must be over two heartbeats."""
 
     call_deadline_s: Annotated[float, Meta(gt=0, le=LONGEST_WAIT_S)] = 60.0
     """Seconds until an unanswered call fails. The upper bound is the longest wait of a request for work."""
 
     max_message_bytes: Bytes = 67_108_864
-    """Bytes of one message (64 MiB). The largest is a batch on its way to the learner; a config whose batches could be
-    larger is refused."""
+    """Largest size of a message in bytes (64 MiB). The largest messages are batches for the learner. A config is
+    refused if a batch could be larger."""
 
     bind: str = ""
     """Address tcp://HOST:PORT at which the replay service listens. Engines and env-runners take free ports of the same
     host. "" keeps all sockets in the run directory."""
 
     keys: str = ""
-    """Key folder (`spade keys new`), needed if other machines join; a relative path becomes absolute."""
+    """Folder of keys (`spade keys new`). It is needed if other machines join. A relative path becomes absolute."""
 
 
 class Supervise(Section, frozen=True):
@@ -77,15 +77,16 @@ class Supervise(Section, frozen=True):
     bounds a start that hangs. vLLM on busy cores takes over three minutes."""
 
     drain_s: Seconds = 10.0
-    """Seconds within which a process must end when it is asked to; then it is killed."""
+    """Seconds within which a process must end when it is asked to. After that it is killed."""
 
 
 class Track(Section, frozen=True):
     """Trackers give the figures of a run to other tools (docs/tracking.md). No part of the run waits for them."""
 
     to: tuple[str, ...] = ()
-    """The tools that `spade up` keeps a tracker for (docs/tracking.md). Each is an extra of the package.
-    `prometheus:PORT` serves at this port of 127.0.0.1 in place of 9464; 0 takes any free port, which its log names."""
+    """The tools that get the figures of the run. `spade up` runs a tracker for each tool. Each tool is an extra of the
+    package. `prometheus` serves at port 9464 of 127.0.0.1, and `prometheus:PORT` at another port. Port 0 takes any free
+    port, which the tracker's log names."""
 
     @property
     def choices(self) -> tuple[TrackerChoice, ...]:

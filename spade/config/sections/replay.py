@@ -50,7 +50,7 @@ class Reward(Section, frozen=True):
 
     slow: ShareAboveZero = 0.05
     """Weight of the newest window in the running average of its skill's mean unhinted returns. "learning_potential"
-    compares a window with this average. At the default, the average forgets over about twenty windows."""
+    compares a window with this average. At the default, about the last twenty windows determine the average."""
 
 
 class Audit(Section, frozen=True):
@@ -60,10 +60,10 @@ class Audit(Section, frozen=True):
     """
 
     replays: CountOrZero = 2
-    """Recorded plays of each arm that are run again action by action and must come out the same."""
+    """Number of recorded plays of each arm that are run again. Each action must get the same answer as before."""
 
     random_plays: CountOrZero = 16
-    """Plays of random actions on instances that the agent won."""
+    """Number of plays with random actions, on instances that the agent won."""
 
     solutions: CountOrZero = 4
     """Number of instances that nobody won, on which the actions of `solution()` are played. If `solution()` loses half
@@ -85,12 +85,12 @@ class Replay(Section, frozen=True):
     death of the process, but perhaps not of the machine."""
 
     stall_s: Seconds = 600.0
-    """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
-    process waits for which."""
+    """Seconds without a learner step or a finished play after which a run counts as stalled. The log then says once
+    which process waits for which."""
 
     retain_s: SecondsOrZero = 0.0
-    """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
+    """Seconds after which the trajectories of a taken batch are deleted, unless a resume needs them. 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Most bytes of all trajectories. Above it, the oldest trained ones are deleted if no resume needs them. 0 keeps
-    all."""
+    """Largest size of all trajectories in bytes. If they are larger, the oldest trained trajectories are deleted,
+    unless a resume needs them. 0 keeps all."""

@@ -10,19 +10,19 @@ from spade.config.sections.bounds import CountOrZero, SecondsOrZero, Section
 
 
 class Run(Section, frozen=True):
-    """The meaning of a run. A resume with other values is refused."""
+    """The domain, the skills and the seed of a run. A resume with other values is refused."""
 
     domain: DomainName = "games"
-    """The kind of environments that designers write: `games` are played by actions, in `tools` a simulated service is
-    used by calling its tools."""
+    """The kind of environments that designers write. `games` are played by actions. In `tools`, the player calls the
+    tools of a simulated service."""
 
     skills: tuple[Skill, ...] = ()
-    """The skills that design jobs ask for, in the order of their turns. An empty list means the six skills of the
+    """The skills that design jobs ask for. Rounds take them in this order. An empty list means the six skills of the
     domain, which for games are the paper's."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the
-    secret is drawn at random, and no program can foresee its instances."""
+    """The number from which the run's secret is derived. Two runs with the same number hand out the same work. Without
+    a number the secret is random, so that no program can foresee its instances."""
 
     def __post_init__(self) -> None:
         if not self.skills:
@@ -36,8 +36,8 @@ class Limits(Section, frozen=True):
     """
 
     steps: CountOrZero = 0
-    """Learner steps, counted from the run's beginning. The run makes exactly this number, and the last one is published
-    and in a checkpoint. 0 sets no limit."""
+    """Learner steps, counted from the run's beginning. The run takes exactly this number. The
+    weights of the last step are published and saved in a checkpoint. 0 sets no limit."""
 
     rollouts: CountOrZero = 0
     """Rollouts as the paper counts them (its main runs have 400), each a chunk of every active environment:
@@ -48,11 +48,11 @@ class Limits(Section, frozen=True):
 
 
 class Model(Section, frozen=True):
-    """The one model that plays both roles. A resume with other values is refused."""
+    """The model that is both the agent and the designer. A resume with other values is refused."""
 
     path: str = "nano"
     """A Hugging Face checkpoint folder, a name on the hub, or a model that ships with the package: `nano` plays games,
-    `nano-tools` works with tools."""
+    `nano-tools` calls tools."""
 
     profile: Literal["nano", "full"] = "full"
     """The prompts that fit the model: `nano` for the nano model, `full` for instruct models."""

@@ -12,7 +12,7 @@ class ToolUse(Section, frozen=True):
     """Tool use. Nothing here changes a run of another domain."""
 
     calls_per_turn: Annotated[int, Meta(ge=1, le=MOST_CALLS)] = 8
-    """Most calls of one message of the model that are executed; further calls are answered with an error."""
+    """Largest number of calls in one message of the model that are executed. Each further call gets an error."""
 
     free_share: Share = 0.0
     """Share of a program's instructions that may already be fulfilled when they are given, before any call. Admission
@@ -23,10 +23,10 @@ class ToolUse(Section, frozen=True):
     rejected if the answer is no (docs/designing.md). For `model.profile` "full"."""
 
     variants: tuple[PositiveOrZero, PositiveOrZero, PositiveOrZero, PositiveOrZero] = (3.0, 2.0, 1.0, 1.0)
-    """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. 0 leaves
-    one out. The default is the paper's."""
+    """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. A
+    weight of 0 leaves a variant out. The default is the paper's."""
 
     settings: Name = "builtin"
-    """The everyday services that programs simulate, one drawn for each job: a text file with one service a line, or
-    `builtin`, ten services, as many as in the paper. A run keeps the settings it was started with, as it keeps its
-    documents."""
+    """The everyday services that programs simulate. Each job draws one of them. Give a text file with one service a
+    line, or `builtin` for the ten services in the package (the paper has ten as well). A resumed run keeps the services
+    with which it was started."""

@@ -68,7 +68,7 @@ def test_programs_of_an_evaluation_are_counted_or_refused(tmp_path):
 def test_keys_are_those_that_this_host_needs(tmp_path):
     folder = tmp_path / "keys"
     named, bound = f"bus.keys={folder}", "bus.bind=tcp://127.0.0.1:5555"
-    assert "is missing or no key" in refused(named)[0]
+    assert "is missing or is not a key" in refused(named)[0]
     keys.create(folder, ["far"])
     assert "keys that let in far, local" in check_config("nano", (named, bound))
     far = f"bus.keys={folder / 'hosts' / 'far'}"

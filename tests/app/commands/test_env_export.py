@@ -181,7 +181,7 @@ def test_a_full_disk_is_told_of_the_folder_that_was_asked_for(run, tmp_path, mon
 
     monkeypatch.setattr("spade.app.supervisor.pools.write_program", fail)
     code, told = run_spade("env", "export", run.path, tmp_path / "games", "--format", "gymnasium")
-    line = f"spade: {tmp_path / 'games'}: was not made (No space left on device); nothing of it is left\n"
+    line = f"spade: {tmp_path / 'games'}: was not made (No space left on device); no part of it remains\n"
     assert (code, told) == (1, line)
     assert not list(tmp_path.iterdir())
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_demonstrated_is_one_line(worlds, tmp_path, monkeypatch, 
         (("design.seeds=rlve:all",), "design.seeds: write folder:DIR, run:RUN or shipped:POOL, is 'rlve:all'"),
         (
             ("design.source=pool", "pool.source=folder:x", "endpoint.url=http://a/v1", 'endpoint.roles=["agent"]'),
-            "in a run of a pool nothing else is trained",
+            "a run of a pool trains nothing else",
         ),
         (("design.source=pool", "pool.source=folder:"), "pool.source: write folder:DIR, run:RUN or shipped:POOL"),
     ],
