@@ -85,6 +85,10 @@ class SuspectError(BusError):
     """
 
 
+class EvictedError(BusError):
+    """An env-runner ended a play for memory, because the plays of its program took the most."""
+
+
 class WeightsError(SpadeError):
     """Parameters that differ from the published ones. Loading them again may help."""
 

@@ -15,7 +15,7 @@ from actors.text.conversation import Conversation, Move, play_conversation
 from spade.codec import answer_digest
 from spade.config import PATIENCE
 from spade.decoding import UnreadableError
-from spade.errors import BusError, SuspectError
+from spade.errors import BusError, EvictedError, SuspectError
 from spade.openai_api import ServerError
 from spade.protocol import (
     CloseEpisode,
@@ -44,6 +44,8 @@ class UnfinishedPlay:
     """True if a service crashed or failed while it served this play."""
     late: bool = False
     """True if the play was not over in time."""
+    evicted: bool = False
+    """True if the env-runner ended the play because the plays of its program took the most memory."""
     unserved: bool = False
     """True if a foreign server did not answer, though it was asked several times."""
 
@@ -68,6 +70,8 @@ async def play(
             )
         except OverdueError as error:
             return UnfinishedPlay(str(error), late=True)
+        except EvictedError as error:
+            return UnfinishedPlay(str(error), evicted=True)
         except ServerError as error:
             return UnfinishedPlay(str(error), unserved=True)
         except BusError as error:
@@ -168,7 +172,8 @@ class Episode:
         if isinstance(reply, Observed):
             self._answers += answer_digest(reply)
         elif not reply.environment_fault:
-            raise BusError(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
+            error = EvictedError if reply.evicted else BusError
+            raise error(f"{self._runner.peer.name}: {reply.kind}: {reply.detail}")
         return reply
 
     async def _close(self) -> None:

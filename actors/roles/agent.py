@@ -11,7 +11,7 @@ from functools import partial
 import trio
 
 from actors.links.leasing import keep_busy
-from actors.play.episode import play
+from actors.play.episode import UnfinishedPlay, play
 from actors.play.play_settings import PlayResult, make_run_play_settings
 from actors.play.session import Session, attend
 from replay.client import ReplayClient
@@ -84,15 +84,25 @@ class Agent:
             raise
         finally:
             self._gauges["episodes"] -= 1
-        if isinstance(played, PlayResult):
-            await self._session.hand_in(partial(self._delivery.deliver, played.ended))
-            self._gauges["plays"] += 1
-        else:
+        if isinstance(played, UnfinishedPlay) and not played.evicted:
             log.info("play %s given back: %s", lease.id, played.why)
             await self._session.hand_in(partial(self._replay.release_play, lease, suspect=played.suspect))
             self._gauges["plays_released"] += 1
             # Wait, so that failing services are not flooded with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)
+            return
+        await self._session.hand_in(partial(self._delivery.deliver, _find_end(lease, played)))
+        self._gauges["plays"] += 1
+
+
+def _find_end(lease: PlayLease, played: PlayResult | UnfinishedPlay) -> EndedPlay:
+    """Return the end of a play. A play that was ended for memory is void.
+
+    It is not played again, because then a program could lose fewer plays by filling the memory in its lost plays.
+    """
+    if isinstance(played, PlayResult):
+        return played.ended
+    return EndedPlay(lease.id, lease.lease, "fault", 0.0, (), 0.0, fault=played.why)
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

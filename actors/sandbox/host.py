@@ -263,7 +263,7 @@ class Sandbox:
             for child in find_excess(grown, RUNNER_BYTES):
                 share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
                 reason = f"overload: all programs are over {RUNNER_BYTES >> 20} MiB together; this program had {share}"
-                child.end(Faulted("infrastructure", reason))
+                child.end(Faulted("infrastructure", reason, evicted=True))
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
 

@@ -30,7 +30,9 @@ from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
 DETAIL_CHARACTERS = 2_000
-END_S = 2.0
+END_S = 30.0
+"""Most time until the zygote reports the end of a child. On a busy machine it reports late. Without its report the
+play is repeated, so a program could end in its lost plays, and lose fewer of them."""
 OVERTIME_S = 0.05
 """Limit of the processor time between an answer and the next request. Honest programs take tens of microseconds."""
 LOOK_S = 0.01

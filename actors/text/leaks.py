@@ -2,12 +2,16 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
-LEAST_SPLIT = 4  # digits; a shorter number may not be split by marks, so "1, 2" is not read as 12
+LEAST_SPLIT = 4  # characters; only so many may be split by marks, so "1, 2" is not read as 12
+_FILLERS = frozenset(
+    ("an", "as", "at", "be", "by", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to", "up", "we")
+)
+"""Short words that stand between the pieces of a value without being one."""
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Characters of scripts without spaces between words, or between a name and its particle. Each counts as a word."""
@@ -38,8 +42,10 @@ class SearchableText:
         self._text = normalise_visible(text)
         plain = THOUSANDS.sub("", self._text)
         words = _WORD.findall(plain)
-        self._joined = "".join(words)
-        self._bounds = {0, *accumulate(map(len, words))}
+        self._words = JoinedWords(words)
+        pieces = [word for word in words if len(word) < LEAST and word not in _FILLERS]
+        # A hint may put words between the pieces of a value: "4, then 2, then 7 and 1".
+        self._pieces = JoinedWords(pieces), JoinedWords(filter(str.isdigit, pieces))
         self._numbers = {strip_number(each) for each in _WHOLE.findall(plain)}
 
     def states(self, value: str) -> bool:
@@ -47,26 +53,39 @@ class SearchableText:
         value = normalise_visible(value)
         if NUMBER.fullmatch(value):
             digits = strip_number(value)
-            return digits in self._numbers or (
-                len(digits) >= LEAST_SPLIT and digits.isdigit() and self._has_words(digits)
-            )
+            return digits in self._numbers or (digits.isdigit() and self._has_pieces(digits))
         sought = "".join(_WORD.findall(value))
-        return self._has_words(sought) if len(sought) >= LEAST else self._has(value.strip())
+        if len(sought) < LEAST:
+            return self._has(value.strip())
+        return self._words.have(sought) or self._has_pieces(sought)
 
-    def _has_words(self, sought: str) -> bool:
-        """Return True if some consecutive words of the text, joined, equal `sought`."""
+    def _has_pieces(self, sought: str) -> bool:
+        """Return True if the text has the value in pieces, perhaps with words between them."""
+        return len(sought) >= LEAST_SPLIT and any(row.have(sought) for row in (self._words, *self._pieces))
+
+    def _has(self, value: str) -> bool:
+        """Return True if the text has the value, unless it is part of a word or of a longer row of the same signs."""
+        own = "" if _WORD.search(value) else "".join(value.split())
+        end = rf"(?:(?![\w{re.escape(own)}])|(?=[.!?](?:\s|\Z)))"
+        return bool(value) and re.search(rf"(?<![\w{re.escape(own)}]){re.escape(value)}{end}", self._text) is not None
+
+
+class JoinedWords:
+    """Words in a row, joined to one text."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        words = list(words)
+        self._joined = "".join(words)
+        self._bounds = {0, *accumulate(map(len, words))}
+
+    def have(self, sought: str) -> bool:
+        """Return True if consecutive words, joined, are `sought`."""
         found = self._joined.find(sought)
         while found >= 0:
             if found in self._bounds and found + len(sought) in self._bounds:
                 return True
             found = self._joined.find(sought, found + 1)
         return False
-
-    def _has(self, value: str) -> bool:
-        """Return True if the text has the value, but not as part of a word or of a longer row of the same signs."""
-        own = "" if _WORD.search(value) else "".join(value.split())
-        end = rf"(?:(?![\w{re.escape(own)}])|(?=[.!?](?:\s|\Z)))"
-        return bool(value) and re.search(rf"(?<![\w{re.escape(own)}]){re.escape(value)}{end}", self._text) is not None
 
 
 def strip_number(text: str) -> str:

@@ -79,6 +79,9 @@ class Faulted(Wire, frozen=True):
     detail: str
     """Text of the fault."""
 
+    evicted: bool = False
+    """True if the play was ended because the plays of its program took the most memory. Then it is void in a run."""
+
     @property
     def environment_fault(self) -> bool:
         """Return True if the program is to blame, or False if the play should be leased again."""

@@ -185,7 +185,7 @@ async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory, monkeypatch)
             await trio.sleep(0.01)
         ends = [await sandbox.step(name, 1, "go") for name in ("one", "two")]
         (evicted,) = [end for end in ends if isinstance(end, Faulted)]
-        assert (evicted.kind, evicted.environment_fault) == ("infrastructure", False)
+        assert (evicted.kind, evicted.environment_fault, evicted.evicted) == ("infrastructure", False, True)
         assert "over 160 MiB together" in evicted.detail
         assert isinstance(await sandbox.step("small", 1, "go"), Observed)
 

@@ -85,7 +85,9 @@ class LoadedProgram:
     def step(self, action: str) -> Answer:
         with guard_calls("play"):
             step = self.instance.step
-            return self.stepped(step(action=action) if self.names_action else step(action))
+            with explain_refused_call("step", "action"):
+                answer = step(action=action) if self.names_action else step(action)
+            return self.stepped(answer)
 
     def stepped(self, answer: object) -> Answer:
         """Check the result of `step` and return it as an answer."""
@@ -192,7 +194,28 @@ def begin(instance: Any, seed: int) -> object:
         named = kinds["seed"] in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     else:
         named = by_name.issuperset(kinds.values()) and inspect.Parameter.VAR_KEYWORD in kinds.values()
-    return instance.reset(seed=seed) if named else instance.reset(seed)
+    with explain_refused_call("reset", "seed"):
+        return instance.reset(seed=seed) if named else instance.reset(seed)
+
+
+@contextmanager
+def explain_refused_call(name: str, value: str) -> Iterator[None]:
+    """Turn the TypeError of a method that does not take its value into a ProgramError that says what to write.
+
+    Python raises such an error before any line of the method runs. If a wrapper has run, the error is about the method
+    behind it.
+    """
+    try:
+        yield
+    except TypeError as error:
+        traces = list_program_traces(error)
+        if not traces:
+            reason = f"{name} must take the {value}: write `def {name}(self, {value})`"
+        elif len(traces) == 1 and traces[0].tb_frame.f_code.co_name != name and "argument" in str(error):
+            reason = f"a wrapper hides the parameters of {name}: write `@functools.wraps(method)` above its `def`"
+        else:
+            raise
+        raise ProgramError("protocol", "interface", reason) from None
 
 
 def read_kinds(method: Any) -> dict[str, object]:
@@ -226,16 +249,22 @@ def guard_calls(stage: Stage) -> Iterator[None]:
 
 def describe_exception(error: BaseException) -> str:
     """Return type and text of an exception, and the line of the program that raised it."""
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILE:
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    traces = list_program_traces(error)
     try:
         text = f"{name_of(type(error))}: {error}"
     except BaseException:
         text = name_of(type(error))
-    return text if line is None else f"{text} (line {line})"
+    return f"{text} (line {traces[-1].tb_lineno})" if traces else text
+
+
+def list_program_traces(error: BaseException) -> list[types.TracebackType]:
+    """Return the entries of an exception's traceback that are in the program, the outermost first."""
+    traces, trace = list[types.TracebackType](), error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            traces.append(trace)
+        trace = trace.tb_next
+    return traces
 
 
 def seed_generators(seed: int) -> None:

@@ -418,6 +418,8 @@ async def test_a_hint_that_gives_away_what_a_solution_needs_on_a_lost_instance_i
 PIECES = [
     ("digits: list[int]", {"digits": [4, 2, 7, 1]}, "First say 4, 2, 7, 1."),
     ("digits: list[int]", {"digits": [4, 2, 7, 1]}, "First say 4271."),
+    ("digits: list[int]", {"digits": [4, 2, 7, 1]}, "First say 4, then 2, then 7 and at last 1."),
+    ("row: int, shelf: int", {"row": 37, "shelf": 58}, "First choose row 37 and shelf 58."),
     ("a: int, b: int, c: int, d: int", {"a": 4, "b": 2, "c": 7, "d": 1}, "First say 4 2 7 1."),
     ("a: int, b: int, c: int, d: int", {"a": 4, "b": 2, "c": 7, "d": 1}, "override(a=4, b=2, c=7, d=1)"),
     ("letters: list[str]", {"letters": list("xyzzy")}, "First spell xyzzy."),

@@ -241,6 +241,36 @@ async def test_the_action_of_a_step_may_be_keyword_only(sandbox):
     assert (await play(sandbox, named, "?"))[-1] == Observed("The ? door is shut. Actions: red blue", 0.25)
 
 
+BARE = """
+def logged(method):
+    def wrapper(*args, **kwargs):
+        return method(*args, **kwargs)
+    return wrapper
+"""
+HIDES = "a wrapper hides the parameters of reset: write `@functools.wraps(method)` above its `def`"
+STEP = "step must take the action: write `def step(self, action)`"
+UNCALLABLE = {
+    "no seed": ("", "reset(self, seed)", "reset(self)", "reset must take the seed: write `def reset(self, seed)`"),
+    "no action": ("", "step(self, action)", "step(self)", STEP),
+    "keywords alone": ("", "step(self, action)", "step(self, **kw)", STEP),
+    "a bare wrapper": (BARE, "    def reset(self, seed)", "    @logged\n    def reset(self, *, seed=None)", HIDES),
+}
+
+
+@pytest.mark.parametrize("case", UNCALLABLE)
+async def test_a_method_that_cannot_be_called_is_refused_with_what_to_write(sandbox, case):
+    module, usual, odd, reason = UNCALLABLE[case]
+    source = program(module=module).replace(usual, odd)
+    assert (await play(sandbox, source, "?"))[-1] == Faulted("protocol", reason)
+
+
+async def test_an_error_inside_a_method_is_quoted_as_it_is(sandbox):
+    """Also a TypeError, and one that passes through a wrapper."""
+    raising = program(module=BARE, reset="len(1)").replace("    def reset", "    @logged\n    def reset")
+    for source in (raising, raising.replace("    @logged\n", "")):
+        assert "TypeError: object of type 'int' has no len()" in (await sandbox.open("e", source, 1, 3)).detail
+
+
 async def test_reset_may_return_the_observation_alone_and_info_may_be_none(sandbox):
     bare = program(reset="return text", result='"on", 0.0, False, False, None')
     assert await play(sandbox, bare, "?") == [Observed("start"), Observed("on")]

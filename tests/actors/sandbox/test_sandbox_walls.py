@@ -215,6 +215,22 @@ def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
     assert ended.kind in ("protocol", "died")
 
 
+async def test_a_program_that_ended_is_blamed_although_the_report_is_late(autojump_clock):
+    """On a busy machine a zygote reports late. If the play were repeated, a program could end in its lost plays."""
+    ours, theirs = socket.socketpair()
+    process = ChildProcess(ours)
+
+    async def end() -> None:
+        await trio.lowlevel.wait_readable(theirs)
+        theirs.close()
+        await trio.sleep(10)
+        process.ended(Faulted("died", "it ended"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(end)
+        assert await process.request(Step("go"), 60.0) == Faulted("died", "it ended")
+
+
 def test_the_time_of_a_process_that_has_gone_is_not_the_hosts():
     with pytest.raises(ProcessLookupError):
         read_processor_s(-1)

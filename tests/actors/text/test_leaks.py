@@ -44,6 +44,13 @@ SPACED = st.text(st.characters(categories=["L", "N"], max_codepoint=0xDFF), min_
     ("\u8bf4\u829d\u9ebb\u5f00\u95e8\u5373\u53ef", ("\u829d\u9ebb\u5f00\u95e8",), "\u829d\u9ebb\u5f00\u95e8"),
     ("\u8bf4xyzzy\u5373\u53ef", ("xyzzy",), "xyzzy"),
     ("xyzzy\ub97c \ub9d0\ud574", ("xyzzy",), "xyzzy"),
+    ("Send 4, then a 2, then 7 and at last 1.", ("4271",), "4271"),
+    ("Override row 37 and shelf 58.", ("3758",), "3758"),
+    ("Press q, then z, then x and v.", ("qzxv",), "qzxv"),
+    ("Set a to 4 and b to 2.", ("a4b2",), "a4b2"),
+    ("Send 4, then 2 and then 7, not 1250 or 1.", ("4271", "427"), "4271"),
+    ("The 4 jugs hold 2, 7 and 9.", ("4271", "2719", "427"), None),
+    ("Look in the hall or then at the door.", ("inorat",), None),
     ("Look it up.", (), None),
     ("Look it up.", ("", "  ", "\\b"), None),
 ])  # fmt: skip

@@ -101,3 +101,20 @@ async def test_a_play_over_which_a_service_ended_is_given_back_as_suspect(settin
     assert [(one.id, one.lease, one.suspect) for one in (first, second)] == [("p0", 0, True), ("p0", 1, False)]
     assert "unforeseen" in given_back()[0]
     assert played.episode_return == 1.0
+
+
+async def test_a_play_that_is_ended_for_memory_is_void_and_not_played_again(settings, tokenizer, given_back):
+    """A program could fill the memory in its lost plays. If they were played again, it would lose fewer of them."""
+    small = SmallReplay(leases(1), programs=[HIGHER])
+    evicted = protocol.Faulted("infrastructure", "all programs are over 4096 MiB together", evicted=True)
+    answers = {protocol.OpenEpisode: protocol.Observed("Find it."), protocol.StepEpisode: evicted}
+
+    def full(request):
+        return answers.get(type(request), protocol.Done())
+
+    async with playing(small, settings, tokenizer, counting(), full):
+        await small.until_done(1)
+    (ended,) = small.done
+    assert (type(ended), ended.id, ended.outcome, ended.trajectory) == (protocol.EndedPlay, "p0", "fault", None)
+    assert ended.fault.endswith("infrastructure: all programs are over 4096 MiB together")
+    assert given_back() == []
