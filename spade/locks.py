@@ -79,11 +79,11 @@ def describe_this_process() -> Holder:
 
 @contextmanager
 def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
-    """Hold the lock of `file` in the block. The file names this process meanwhile.
+    """Hold the lock of `file` in the block. While this process holds it, the file's content is this process.
 
     Raises RunError with the text of `describe(holder)` if another process holds the lock. Also raises RunError if
-    `file` is not a regular file, if a process that the file does not name has locked it, or if the file system does
-    not support locks.
+    `file` is not a regular file, if it is locked but does not say by which process, or if the file system does not
+    support locks.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:

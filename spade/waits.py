@@ -30,7 +30,10 @@ class Waits:
             del self._open[key]
 
     def report(self) -> tuple[Wait, ...]:
-        """Return a Wait for each pair (holder, what): the number of its waits, and the age of the oldest in seconds."""
+        """Group the open waits by the process waited for and by the thing awaited. Return one Wait for each group.
+
+        A Wait has the number of waits in its group, and the age of the oldest in seconds.
+        """
         now, found = self._clock(), dict[tuple[str, str], list[float]]()
         for holder, what, since in self._open.values():
             found.setdefault((holder, what), []).append(now - since)

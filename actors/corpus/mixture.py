@@ -65,7 +65,7 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
     """Build the corpus `out`, or continue an interrupted build. `out` appears only when it is complete.
 
     `tell` receives a line for each source. Raises RunError if `out` exists, or if a source cannot be read or has too
-    few documents; ConfigError, OSError.
+    few documents. Raises ConfigError if a tokenizer or a package is missing, and OSError if `out` cannot be written.
     """
     _refuse_existing(out)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -31,8 +31,8 @@ from spade.protocol import Faulted
 
 DETAIL_CHARACTERS = 2_000
 END_S = 30.0
-"""Most time until the zygote reports the end of a child. On a busy machine it reports late. Without its report the
-play is repeated, so a program could end in its lost plays, and lose fewer of them."""
+"""Longest wait for the zygote's report that a child has ended, s. A busy machine delays the report. A play without the
+report is played again. With a short wait, a program could exit in the plays that it loses, and have them repeated."""
 OVERTIME_S = 0.05
 """Limit of the processor time between an answer and the next request. Honest programs take tens of microseconds."""
 LOOK_S = 0.01

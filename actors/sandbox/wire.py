@@ -49,7 +49,7 @@ class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
     calls: tuple[tuple[str, str], ...]
     """The calls of the message, in order: name, and arguments as JSON."""
     answer: str = ""
-    """The answer after the calls; "" without one."""
+    """The text of the answer after the calls. "" if the message has no answer."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag_field="do", tag="inspect"):

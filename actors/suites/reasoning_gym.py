@@ -1,11 +1,11 @@
 """Reasoning-Gym: generated problems.
 
 `reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of
-the library's own hard evaluation. Each data set has 500 problems from seed 42, and some of them are items. The suite
-keeps game_of_life_halting, although the library's scorer rewards nonsense there.
+the library's own hard evaluation. The library draws 500 problems of each data set with seed 42. The suite's items are
+some of these. The suite keeps game_of_life_halting, although the library's scorer rewards nonsense there.
 `reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
-other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
-nothing from short answers alone.
+other data sets of that size, which no recipe trains. Its answers may be longer than in training, so that a policy
+gains nothing by only learning to be brief.
 """
 
 from collections.abc import Mapping

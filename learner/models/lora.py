@@ -33,7 +33,10 @@ def scale(learner: Learner) -> float:
 
 
 def pair_weights(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the matrices A (rank, inputs) and B (outputs, rank) of each weight (outputs, inputs), by its name."""
+    """Return the adapter of each weight, by the weight's name.
+
+    A weight (outputs, inputs) has the matrices A (rank, inputs) and B (outputs, rank).
+    """
     return {
         name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
         for name, value in trained.items()

@@ -1,8 +1,8 @@
 """Files that hand a run to a scheduler: a batch script for Slurm, a manifest for Kubernetes. Pure.
 
-Both start a Ray cluster, and on it `spade up`, which begins or resumes the run. The settings of this command let the
-cluster choose the GPUs, and reserve machines for the learner and the engines. Otherwise engines could take the GPUs
-that the learner needs.
+Both start a Ray cluster, and on it `spade up`, which begins or resumes the run. The files set `place.*` for this
+command: the cluster chooses the GPUs, and some machines are reserved for the learner, others for the engines. Without
+the reservation, engines could take the GPUs that the learner needs.
 """
 
 import math

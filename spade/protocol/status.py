@@ -173,7 +173,7 @@ class Recent(Wire, frozen=True):
     """Figures by skill."""
 
     variants: dict[str, SkillFigures] = field(default_factory=dict)
-    """Figures by variant of tool use."""
+    """Figures of each variant of tool use (docs/designing.md)."""
 
     calls_per_turn: float | None = None
     """Mean number of tool calls in an unhinted turn."""

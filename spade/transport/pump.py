@@ -165,7 +165,7 @@ class Pump:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # too long for the bus: `on_frames` does not decode a single frame, it counts it
+                frames = frames[:1]  # too long for the bus. `on_frames` counts a message of one frame as unreadable
             self._on_frames(frames)
         return True
 

@@ -27,10 +27,10 @@ _REMEMBERED = 1_024  # versions whose digests are kept; sequences in flight need
 
 
 class Follower:
-    """Keeps one engine on the newest weights. The engine began with the weights `swapped`.
+    """Keeps one engine on the newest weights. `swapped` are the weights with which the engine began.
 
-    Sets two gauges for the version in use: `swap_ms`, the time from the first news of it until the engine samples from
-    it, and `canary_mismatch`, the difference on its canary in nats.
+    Sets two gauges. `swap_ms` is the time from the announcement of the weights in use until the engine sampled from
+    them. `canary_mismatch` is their difference from the learner on the canary, in nats.
     """
 
     def __init__(self, replay: Client, cache: WeightsCache, swapped: CheckedWeights) -> None:

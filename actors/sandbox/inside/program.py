@@ -132,7 +132,7 @@ class LoadedProgram:
 
 def run_module(source: str) -> tuple[type, tuple[str, ...]]:
     """Compile and run the module. Returns its environment class and the repairs that its text needed."""
-    source = source.removeprefix("\ufeff")  # the byte order mark, which some editors write at the start of a file
+    source = source.removeprefix("\ufeff")  # remove the byte order mark that some editors write
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guard_calls("parse"):

@@ -64,7 +64,7 @@ def _find_criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
 def _find_functions(
     node: ast.AST, methods: Mapping[str, ast.FunctionDef], local: dict[str, list[ast.AST]], todo: list[ast.AST]
 ) -> Iterator[_Function]:
-    """Yield the functions in an expression. Moves the values of its local names to `todo`, each name once."""
+    """Yield the functions in an expression. Moves the values of its local variables from `local` to `todo`."""
     match node:
         case ast.Lambda() | ast.FunctionDef():
             yield node

@@ -14,7 +14,7 @@ from actors.text.toolcalls.blocks import DEEPEST, Call, MalformedBlock, call, de
 from actors.text.toolcalls.schema import read_properties, read_required
 
 DONE = "done"
-DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # limits of nested lists in a signature, and of types of one argument
+DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # in a signature: the deepest nesting of lists, and the most types of an argument
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "null": "None"}
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 

@@ -14,7 +14,7 @@ from spade.seeds import SEED_BITS, derive
 
 CALLS_A_REQUEST = 3
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight")
-"""Numbers of requests in words. The last is the most that a program may have."""
+"""The possible numbers of requests of a program, in words."""
 
 
 class ToolProfile(Profile):

@@ -64,7 +64,7 @@ class Checkpoint:
     def returns(self, plays: Sequence[Play]) -> list[float]:
         """Return the episode return of each play.
 
-        The programs must be the world's own, because they run in this process.
+        The programs run in this process, without a sandbox. So the nano world must have written them, not a model.
         """
         simulations = [SIMULATIONS[self.world.name](play.source) for play in plays]
         chat_formats = [self.world.chat_format() for _ in plays]

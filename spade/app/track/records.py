@@ -57,7 +57,7 @@ class JournalRecord(NamedTuple):
     """Unix time of the row, s."""
 
     step: int
-    """Learner step of the row. An event has the step of the record before it."""
+    """Learner step of the row. For an event: the step of the newest row before the event."""
 
     figures: Figures
     """Every number of the row except its time, by its path in the row: ("skills", "Math Computation", "regret")."""

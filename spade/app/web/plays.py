@@ -35,7 +35,7 @@ def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, s
 
 
 def find_outcome(play: PlayRecord, least: float) -> str:
-    """Return the outcome of a play in a word of OUTCOMES. `least` is the least return of a win."""
+    """Return the outcome of a play, one of OUTCOMES. `least` is `play.win_return`."""
     if play.state == "finished":
         return "won" if is_won(play.episode_return, least) else "not won"
     return "void" if play.state == "void" else "unfinished"

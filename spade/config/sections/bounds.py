@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 MOST = 2**31 - 1
-"""The largest number that a library written in C still takes."""
+"""The largest int of C. Some libraries take no larger number."""
 MOST_BYTES = 2**50
 MOST_SECONDS = 1e9  # 31 years
 NOT_BLANK = r"\S"

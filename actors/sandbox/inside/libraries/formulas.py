@@ -49,7 +49,9 @@ def _is_allowed(node: ast.AST, names: Mapping[str, Any]) -> bool:
 
 
 def _is_mathematical(named: object) -> bool:
-    """Return True for a number, a symbol, or a function that sympy knows. `Function` itself would allow any name."""
+    """Return True for a number, a symbol, or a function that sympy knows. The base class `Function` is
+    not allowed, because it makes functions of any name.
+    """
     if isinstance(named, type):
         return issubclass(named, (Application, sympy.Number, sympy.Symbol)) and named is not sympy.Function
     return isinstance(named, sympy.Expr) or any(named is each for each in FUNCTIONS)
