@@ -324,8 +324,8 @@ def test_a_corpus_that_exists_is_kept(folder):
     ("[[source]]\nname = 'a'", "source a: give a path or a dataset"),
     ("[[source]]\nname = 'a'\npath = 'x'\ndataset = 'y'", "source a: give a path or a dataset"),
     ("[[source]]\nname = 'a'\npath = 'x'\nsplit = 'y'", "source a: config, revision and split"),
-    ("[[source]]\nname = 'a'\npath = 'x'\nweight = 1", "give each source a weight"),
-    ("documents = 3\n[[source]]\nname = 'a'\npath = 'x'\ncount = 1", "give each source a weight"),
+    ("[[source]]\nname = 'a'\npath = 'x'\nweight = 1", "give every source a weight"),
+    ("documents = 3\n[[source]]\nname = 'a'\npath = 'x'\ncount = 1", "give every source a weight"),
     (
         "documents = 3\n[[source]]\nname = 'a'\npath = 'good'\nweight = 9\n"
         "[[source]]\nname = 'b'\npath = 'good'\nweight = 1",

@@ -276,7 +276,7 @@ async def test_a_designer_with_an_endpoint_asks_no_engine(tiny_checkpoint, serve
     ("endpoint.url=http://localhost:port/v1", "write http://HOST:PORT/v1"),
     ("endpoint.url=http://[::1/v1", "write http://HOST:PORT/v1"),
     ("endpoint.url=http:///v1", "write http://HOST:PORT/v1"),
-    ("endpoint.roles=['designer', 'agent']", "nothing would ever be trained"),
+    ("endpoint.roles=['designer', 'agent']", "nothing would be trained"),
     ("endpoint.roles=['learner']", "endpoint.roles"),
     ("engine.tensor_parallel=2", "take engine.kind=vllm"),
 ])  # fmt: skip
@@ -288,7 +288,7 @@ def test_settings_that_cannot_work_are_refused(override, reason):
 def test_agents_may_not_sample_elsewhere_where_designs_are_not_trained():
     elsewhere = ("endpoint.url=http://127.0.0.1:8000/v1", "endpoint.roles=['agent']")
     assert load("nano", elsewhere).design.train
-    with pytest.raises(ConfigError, match=r"under design\.train = false nothing is trained"):
+    with pytest.raises(ConfigError, match=r"design\.train = false, so nothing would be trained"):
         load("nano", (*elsewhere, "design.train=false"))
 
 

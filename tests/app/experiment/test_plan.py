@@ -116,4 +116,9 @@ def test_rewards_are_compared_in_arms_that_differ_in_the_kind_of_reward_alone(wo
 @pytest.mark.parametrize(("world", "arm"), [("nano", "full"), ("nano-tools", "full"), ("nano-tools", "fixed-pool")])
 def test_arms_of_one_name_in_two_experiments_of_a_world_have_the_same_settings(world, arm):
     one, other = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in (world, f"{world}-rewards"))
-    assert one.digest(Piece(arm, 6)) == other.digest(Piece(arm, 6))
+    assert one.config(Piece(arm, 6)) == other.config(Piece(arm, 6))
+
+
+def test_the_runs_of_full_in_games_count_for_the_comparison_of_rewards_too():
+    one, other = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in ("nano", "nano-rewards"))
+    assert one.digest(Piece("full", 6)) == other.digest(Piece("full", 6))
