@@ -176,7 +176,9 @@ def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder, monkeyp
 
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fail)
-        with pytest.raises(RunError, match=r"out\.jsonl: was not written \(No space left on device\); the same command continues"):
+        with pytest.raises(
+            RunError, match=r"out\.jsonl: was not written \(No space left on device\); the same command continues"
+        ):
             made(TWO)
     assert sorted(os.listdir()) == ["moons.jsonl", "out.jsonl.draft", "spec.toml", "tides.jsonl"]
     assert made(TWO) == (whole, said)
