@@ -106,8 +106,8 @@ class Sandbox:
 
     Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name `np` or one of
     PACKAGES. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote serves,
-    a test program makes all `attacks` in its children. `spawns` counts the forked children since the start. `faults`
-    counts the faults by kind.
+    a test program tries all `attacks` in children of this zygote. `spawns` counts the forked children since the start.
+    `faults` counts the faults by kind.
     """
 
     def __init__(

@@ -184,7 +184,7 @@ class SolutionReply(ChildAnswer, frozen=True, tag="solved"):
 
 
 class ExecutionRequest(ChildAnswer, frozen=True, tag="wanted"):
-    """Before it answers a step, a judging program wants this code executed."""
+    """A judging program asks the host to execute this code, before it answers a step."""
 
     code: str
     """The code of a player."""

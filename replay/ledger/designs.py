@@ -268,7 +268,9 @@ def form(state: RunState, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
-    """Open jobs again if their lease is lost. Make groups trainable that are past their deadline or would age too much.
+    """Open jobs again if their lease is lost. End the wait of groups for missing designs when it takes too long.
+
+    A group becomes trainable as it is if it is past its deadline, or if it would otherwise age too much.
 
     `live` names the connected holders. It is None if they are unknown.
     """

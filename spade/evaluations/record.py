@@ -114,7 +114,10 @@ class SampleSchedule(msgspec.Struct, frozen=True):
         return key[0] in self.items and 0 <= key[1] < self.samples
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """Yield all samples. Each item has a sample before any item has two, so a part of them covers all items."""
+        """Yield all samples. Each item has one sample before any item has two.
+
+        So an evaluation that stops early has measured all items about equally often.
+        """
         return ((item, sample) for sample in range(self.samples) for item in self.items)
 
     def __len__(self) -> int:

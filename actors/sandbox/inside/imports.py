@@ -1,6 +1,6 @@
 """Import modules from memory. A child opens no file, so the zygote reads the libraries before it forks the child.
 
-The sources lie in a mapping of a file in memory. All children share it, and a fork does not copy it.
+The sources lie in a file in memory, which is mapped. All children share the mapping, and a fork does not copy it.
 """
 
 import importlib.abc

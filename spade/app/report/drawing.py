@@ -89,7 +89,7 @@ class DrawnLine(NamedTuple):
     """y coordinate of the letter."""
 
     hovers: tuple[Hover, ...]
-    """Places that show a value under the mouse."""
+    """Places that show a value when the mouse is over them."""
 
 
 class DrawnChart(NamedTuple):

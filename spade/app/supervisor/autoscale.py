@@ -1,7 +1,7 @@
 """Adapt the numbers of agents and engines: more while the learner waits for batches, fewer while some are not needed.
 
-`decide_agents` and `decide_engines` are pure. The numbers settle, because a change is judged by its expected effect,
-needs many readings of the status in a row, and has different thresholds for growing and shrinking.
+`decide_agents` and `decide_engines` are pure. Three rules keep the numbers from swinging. A change is judged by its
+expected effect. It needs many readings of the status in a row. The thresholds for growing and shrinking differ.
 """
 
 import logging

@@ -52,9 +52,9 @@ async def keep_up(
 ) -> str:
     """Keep `launches` and the wanted actors up until a signal, the end of the run or a failure. Then drain.
 
-    The caller holds the locks of its parts. It took them before it wrote the config that the processes read. Returns
-    the limit that ended the run, in words, or "" if a signal came first. If the run is already at its end, only the
-    replay service starts. The end of `body` also ends the command.
+    The caller must hold the locks of the run's parts that it starts, since before it wrote the config. Returns the
+    limit that ended the run, in words, or "" if a signal came first. If the run is already at its end, only the replay
+    service starts. The end of `body` also ends the command.
 
     * actor: makes an actor's launch from its role and 0-based index; None if this command keeps no actors
     * address: the replay service's address; None for the run's own

@@ -9,7 +9,7 @@ from spade.protocol import MOST_CALLS
 
 
 class ToolUse(Section, frozen=True):
-    """Tool use. Nothing here changes a run of another domain."""
+    """Tool use. These settings do nothing in a run of games."""
 
     calls_per_turn: Annotated[int, Meta(ge=1, le=MOST_CALLS)] = 8
     """Largest number of calls in one message of the model that are executed. Each further call gets an error."""

@@ -12,7 +12,7 @@ from . import formulas
 from .one_answer import WINS, OneAnswerEnv, clip_score
 from .stand_ins import put_stand_ins
 
-# A package of cellular automata imports matplotlib but never uses it, and matplotlib searches for a home directory.
+# A package of cellular automata imports matplotlib but never uses it. Matplotlib needs a home directory.
 with put_stand_ins(
     "matplotlib", "matplotlib.pyplot", "matplotlib.animation", "matplotlib.collections",
     "mpl_toolkits", "mpl_toolkits.mplot3d",

@@ -18,8 +18,8 @@ def track(
 ) -> None:
     """Give the figures of a run to another tool, live or afterwards.
 
-    The command ends when the run is down. The same command continues after the last record. A prometheus tracker serves
-    until Ctrl-C.
+    The command ends when the run is down. If it is given again, it continues after the last record that it sent. A
+    prometheus tracker serves until Ctrl-C.
     """
     from functools import partial
 
