@@ -8,7 +8,7 @@ import trio
 
 from actors.engines.torch.engine import TorchEngine
 from actors.environments.admission import validate
-from actors.play.domains import load_profile, load_talks
+from actors.play.domains import load_chat_formats, load_profile
 from actors.sandbox import Sandbox, open_sandbox
 from actors.text.conversation import Conversation, Move
 from actors.text.trajectory import TrajectoryBuilder
@@ -27,7 +27,7 @@ CONFIG, SKILL, DESIGNS = load("nano", tuple(sys.argv[1:])), "optimization", 3
 PLAY, DESIGN, MODEL = CONFIG.play, CONFIG.design, resolve(CONFIG.model.path)
 TURNS, ROOM = PLAY.max_turns, PLAY.context_tokens - PLAY.max_turn_tokens
 TOKENIZER = Tokenizer.load(MODEL)
-PROFILE, TALKS = load_profile(CONFIG), load_talks(CONFIG, TOKENIZER)
+PROFILE, CHAT_FORMATS = load_profile(CONFIG), load_chat_formats(CONFIG, TOKENIZER)
 ENGINE = TorchEngine(Weights(1, 0, "", str(MODEL)), CONFIG.engine, CONFIG.model.dtype)
 
 
@@ -53,16 +53,16 @@ def speak(speakers: list[Speaker], max_tokens: int) -> list[str]:
 
 async def play(sandbox: Sandbox, source: str, verdict: Verdict, hint: str | None) -> list[tuple[PlayRecord, Speaker]]:
     """Play an environment in one arm. Both arms play the same instances, and the hint is their only difference."""
-    talk, seeds = TALKS(verdict.reads, verdict.single_turn), range(PLAY.group_size)
+    chat_format, seeds = CHAT_FORMATS(verdict.reads, verdict.single_turn), range(PLAY.group_size)
     plays = [Conversation[Move](await sandbox.open(str(i), source, i, TURNS), TURNS) for i in seeds]
-    speakers = [Speaker(TOKENIZER.prompt_ids(talk.open(each.observed[0], hint).messages)) for each in plays]
+    speakers = [Speaker(TOKENIZER.prompt_ids(chat_format.open(each.observed[0], hint).messages)) for each in plays]
     while going := [i for i, each in enumerate(plays) if each.pending and speakers[i].tokens <= ROOM]:
         texts = speak([speakers[i] for i in going], PLAY.max_turn_tokens)
-        for i, move in zip(going, map(talk.act, texts), strict=True):
+        for i, move in zip(going, map(chat_format.act, texts), strict=True):
             plays[i].actions.append(move)
             plays[i].answers.append(await sandbox.step(str(i), len(plays[i].actions), move.action))
             if seen := plays[i].pending:
-                speakers[i].read(TOKENIZER.turn_ids(speakers[i].said, talk.turn(seen, move)))
+                speakers[i].read(TOKENIZER.turn_ids(speakers[i].said, chat_format.turn(seen, move)))
     records = [PlayRecord(str(i), source, 0, i, hint is not None, "finished") for i in seeds]
     for record, each in zip(records, plays, strict=True):
         record.episode_return, record.state = each.episode_return, "void" if each.outcome == "fault" else "finished"
