@@ -194,5 +194,5 @@ def test_a_full_disk_is_told_as_what_it_is(tmp_path, most):
         shards.write(tmp_path / "shards", *cut(whole(), []))
 
     said = limited(most, work)
-    assert "learner cannot write its part (File too large); free space" in said
+    assert "learner cannot write its part (File too large); free some space" in said
     assert "BUG" not in said
