@@ -66,8 +66,8 @@ class _Packed(msgspec.Struct, frozen=True):
     protocol: int
     """PROTOCOL_VERSION of the sender."""
 
-    setup: msgspec.Raw
-    """The `PostSetup` as msgpack."""
+    setup: msgspec.Raw = msgspec.field(name="parcel")
+    """The `PostSetup` as msgpack. Earlier releases call it "parcel", and must be able to read this struct."""
 
 
 class PostReport(msgspec.Struct, frozen=True):

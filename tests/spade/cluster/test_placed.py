@@ -341,7 +341,7 @@ async def test_a_machine_with_another_release_ends_in_one_line(
 ) -> None:
     made = make_lives(Rooms(a=1), config, tmp_path / "run")
     other = msgspec.msgpack.encode({"spade": "0.0.9", "protocol": 1, "parcel": "of another form"})
-    monkeypatch.setattr("spade.cluster.placed.pack", lambda parcel: other)
+    monkeypatch.setattr("spade.cluster.placed.pack", lambda _: other)
     said = r"^agent-0: host-a has spade \S+ with protocol \d+, the supervisor 0\.0\.9 with 1; .* \(on host-a\)$"
     with pytest.raises(RunError, match=said):
         async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
