@@ -53,15 +53,16 @@ class SearchableText:
         value = normalise_visible(value)
         if NUMBER.fullmatch(value):
             digits = strip_number(value)
-            return digits in self._numbers or (digits.isdigit() and self._has_pieces(digits))
+            split = len(digits) >= LEAST_SPLIT and digits.isdigit()
+            return digits in self._numbers or (split and self._has_pieces(digits))
         sought = "".join(_WORD.findall(value))
         if len(sought) < LEAST:
             return self._has(value.strip())
-        return self._words.have(sought) or self._has_pieces(sought)
+        return self._words.have(sought) if len(sought) < LEAST_SPLIT else self._has_pieces(sought)
 
     def _has_pieces(self, sought: str) -> bool:
-        """Return True if the text has the value in pieces, perhaps with words between them."""
-        return len(sought) >= LEAST_SPLIT and any(row.have(sought) for row in (self._words, *self._pieces))
+        """Return True if the text has the value as a whole or in pieces, perhaps with words between them."""
+        return any(row.have(sought) for row in (self._words, *self._pieces))
 
     def _has(self, value: str) -> bool:
         """Return True if the text has the value, unless it is part of a word or of a longer row of the same signs."""
