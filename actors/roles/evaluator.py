@@ -129,10 +129,10 @@ def _make_examiner(session: Session, held_out: HeldOut) -> Examiner:
         return Examiner(patiently, "programs", seed, _FolderPlaySettings(patiently).play_settings, play.win_return)
     suite, protocol = held_out.played_by
     patiently = replace(session, config=extend_deadlines(session.config, protocol.sampling.max_tokens))
-    return Examiner(patiently, suite.name, seed, _make_suite_play_settings(patiently, suite, protocol), WIN)
+    return Examiner(patiently, suite.name, seed, _bind_suite_play_settings(patiently, suite, protocol), WIN)
 
 
-def _make_suite_play_settings(session: Session, suite: Suite, protocol: Protocol) -> PlaySettingsOf:
+def _bind_suite_play_settings(session: Session, suite: Suite, protocol: Protocol) -> PlaySettingsOf:
     chat_formats = suite.chat_formats(protocol, session.tokenizer)
 
     async def play_settings(_: SuiteItem) -> PlaySettings:

@@ -135,7 +135,7 @@ def test_a_play_of_a_suite_opens_with_its_prompt_and_no_message_of_the_system():
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_suite_has_a_talk_for_each_protocol(name):
+def test_every_suite_has_a_chat_format_for_each_protocol(name):
     suite, tokenizer = SUITES[name], Tokenizer.load(SHIPPED["nano-tools"])
     for protocol in suite.protocols.values():
         assert suite.chat_formats(protocol, tokenizer)().act("\\boxed{1}") is not None
