@@ -39,6 +39,9 @@ from spade.transport import Client, IncomingRequest, Server
 
 OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
+PROGRAM_SHARE = 0.5
+"""The share of `play.lease_s` that the answers of a program may take in one play, by the clock. A play that exceeds its
+lease is played again. Without this bound, a program could sleep in the plays that it loses, and have them repeated."""
 AUDITS = 4
 """Audits that run at once. Their episodes do not count towards sandbox.episodes."""
 AUDIT_WAIT_S = 30.0
@@ -139,7 +142,8 @@ class Runner:
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs
-                tenant.first = await self._sandbox.open(*opening)
+                clock_s = PROGRAM_SHARE * self._config.play.lease_s
+                tenant.first = await self._sandbox.open(*opening, clock_s)
         return tenant.first
 
     async def _step(self, owner: Hello, request: StepEpisode) -> Response:

@@ -3,6 +3,7 @@
 The host enforces deadlines, turn limits and bounds of rewards, so a program cannot change them.
 """
 
+import math
 import re
 import time
 from collections import Counter, defaultdict
@@ -68,11 +69,12 @@ class BreachError(Exception):
 class ProgramEpisode:
     """An episode: its child process while it runs, the number of its last turn, and the answer to this turn.
 
-    `tools` is True if the player acts by calling tools.
+    `tools` is True if the player acts by calling tools. `clock_s`: see `Sandbox.open`.
     """
 
-    def __init__(self, source: str, max_turns: int, needs: Needs) -> None:
+    def __init__(self, source: str, max_turns: int, needs: Needs, clock_s: float) -> None:
         self.source = source
+        self.clock_s = clock_s
         self.max_turns = max_turns
         self.needs = needs
         self.process: ChildProcess | None = None
@@ -158,14 +160,21 @@ class Sandbox:
         }
 
     async def open(
-        self, episode: str, source: str, seed: int, max_turns: int, needs: Needs = NOTHING_MORE
+        self,
+        episode: str,
+        source: str,
+        seed: int,
+        max_turns: int,
+        needs: Needs = NOTHING_MORE,
+        clock_s: float = math.inf,
     ) -> Observed | Faulted:
         """Open an episode and return its first observation. Replaces an episode of that name.
 
         The program must load within `load_s` and reset within `step_s`. Wider limits in `needs` replace the sandbox's.
+        All its answers together may take `clock_s` seconds by the clock.
         """
         self.close(episode)
-        entry = self._episodes[episode] = ProgramEpisode(source, max_turns, needs)
+        entry = self._episodes[episode] = ProgramEpisode(source, max_turns, needs, clock_s)
         async with entry.lock:
             began = time.monotonic()
             answer = self._count(entry, await self._begin(entry, seed))
@@ -181,6 +190,7 @@ class Sandbox:
             process.kill()
             return entry.answer
         entry.process = process
+        process.left_s = entry.clock_s
         request = LoadProgram(entry.source, entry.max_turns)
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):

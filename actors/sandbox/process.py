@@ -1,5 +1,6 @@
 """The host's end of one child. It sends requests with a deadline and turns every failure into a typed fault."""
 
+import math
 import os
 import re
 import signal
@@ -61,6 +62,8 @@ class ChildProcess:
         self._answered = False
         self.counted_s = 0.0
         """The sum over all requests: processor seconds, or the clock's seconds / PATIENCE if that is more."""
+        self.left_s = math.inf
+        """The seconds by the clock that are left for all further requests together."""
         self.program = ""
         """The source that the child runs."""
         self.stage = "class"
@@ -144,9 +147,13 @@ class ChildProcess:
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """Send one request and return its answer. After a fault the child is dead.
 
-        The child may compute for `deadline_s`, and take PATIENCE times as long by the clock.
+        The child may compute for `deadline_s`, and take PATIENCE times as long by the clock, but not over `left_s`.
         """
-        answer: Answer | Faulted = Faulted("timeout", f"no answer within {PATIENCE * deadline_s:g} s")
+        within_s = PATIENCE * deadline_s
+        late = f"no answer within {within_s:g} s"
+        if self.left_s < within_s:
+            within_s, late = self.left_s, "the answers of this play took too long together, by the clock"
+        answer: Answer | Faulted = Faulted("timeout", late)
         self.stage = "class" if isinstance(request, LoadProgram) else "play"
         self.stop_overtime()
         if self._answered:
@@ -154,10 +161,12 @@ class ChildProcess:
         self._answered, began = False, trio.current_time()
         try:
             try:
-                with trio.move_on_after(PATIENCE * deadline_s):
+                with trio.move_on_after(max(within_s, 0.0)):
                     answer = await self._exchange(request, deadline_s)
             finally:
-                self.counted_s += max(self.computed_s(), (trio.current_time() - began) / PATIENCE)
+                passed_s = trio.current_time() - began
+                self.counted_s += max(self.computed_s(), passed_s / PATIENCE)
+                self.left_s -= passed_s
         except BaseException:
             self.kill()  # cancelled during the request, so the child's state is unknown
             raise

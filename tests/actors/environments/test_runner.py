@@ -165,6 +165,17 @@ async def test_a_hanging_program_times_out():
         assert ended == Faulted("timeout", "no answer within 1 s of processor time")
 
 
+async def test_a_program_that_sleeps_ends_its_play_before_the_lease_does():
+    asleep = COUNTER.replace("class", "import time\nclass").replace("self.turn += 1", "time.sleep(600)")
+    config = changed(small(), play={"lease_s": 4.0})
+    replay = SmallReplay(programs=[asleep])
+    async with running(config, replay) as (address, _), connected(address, config, "agent") as client:
+        await client.call(opening("asleep", asleep))
+        with trio.fail_after(config.play.lease_s):
+            ended = await client.call(StepEpisode("asleep", 1, "1"))
+        assert ended.environment_fault
+
+
 async def test_a_full_runner_refuses_and_a_closed_episode_makes_room():
     config = small(episodes=2)
     async with (

@@ -87,6 +87,15 @@ async def test_a_cancelled_opening_leaves_no_child(own_sandbox):
     await childless(zygotes_of(os.getpid()))
 
 
+async def test_a_program_that_sleeps_through_its_share_of_the_clock_is_late(own_sandbox):
+    sleeping = program(module="import time", step="time.sleep(float(action))")
+    await own_sandbox.open("e", sleeping, 1, 9, clock_s=3.0)
+    assert await own_sandbox.step("e", 1, "1.6") == Observed("on")
+    late = await own_sandbox.step("e", 2, "1.6")  # neither of the two answers is late by itself
+    assert late == Faulted("timeout", "the answers of this play took too long together, by the clock")
+    assert late.environment_fault
+
+
 async def test_an_episode_closed_in_mid_step_is_no_fault_of_its_program(own_sandbox):
     await own_sandbox.open("e", program(step="while True:\n    pass"), 1, 3)
     answers = []
