@@ -79,7 +79,7 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
 
 
 def read_server_pair(folder: Path) -> Pair:
-    """Read the services' key pair. Raises ConfigError, also if others may change the allow-list."""
+    """Read the services' key pair. Raises ConfigError, also if others may change the keys of the folder."""
     if found := find_writable_places(folder):
         raise ConfigError(found[0])
     return _load_pair(_name_secret(folder, SERVER))
@@ -135,12 +135,16 @@ def find_secret_faults(folder: Path) -> list[str]:
 
 
 def find_writable_places(folder: Path) -> list[str]:
-    """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
-    lists = folder / "allowed"
-    places = [place for place in (folder, lists, *_list_keys(lists, ".key")) if _read_mode(place) & _OTHERS_WRITE]
+    """Describe each place where others may change keys: a folder with keys, or a file of the allow-list."""
+    lists, hosts = folder / "allowed", folder / "hosts"
+    homes = [hosts / name for name in list_folder(hosts)]
+    places = [
+        place
+        for place in (folder, lists, *_list_keys(lists, ".key"), hosts, *homes)
+        if _read_mode(place) & _OTHERS_WRITE
+    ]
     return [
-        f"{place}: others may change the allow-list here; `chmod go-w {quote(place)}`, and check the list"
-        for place in places
+        f"{place}: others may change the keys here; `chmod go-w {quote(place)}`, and check them" for place in places
     ]
 
 

@@ -152,7 +152,7 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
     ]
     (tmp_path / "keys" / "allowed").chmod(0o777)
     done = spade("keys", "ls", "keys", cwd=tmp_path)
-    assert "keys/allowed: others may change the allow-list here; `chmod go-w keys/allowed`" in done.stderr
+    assert "keys/allowed: others may change the keys here; `chmod go-w keys/allowed`" in done.stderr
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])

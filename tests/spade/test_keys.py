@@ -303,10 +303,10 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
     assert all(re.search(reason, why) for why in found)
 
 
-@pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])
-async def test_a_list_that_others_may_change_is_refused_by_services_and_named(folder: Path, place: str) -> None:
+@pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key", "hosts", "hosts/far"])
+async def test_keys_that_others_may_change_are_refused_by_services_and_named(folder: Path, place: str) -> None:
     (folder / place).chmod(0o777)
-    with pytest.raises(ConfigError, match=r"change the allow-list here; `chmod go-w"):
+    with pytest.raises(ConfigError, match=r"change the keys here; `chmod go-w"):
         async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
             raise AssertionError("must not listen")
     assert [why.partition(":")[0] for why in keys.find_writable_places(folder)] == [str(folder / place)]
