@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from replay.ledger.records import Environment, PlayRecord, Score
 from spade.config import Design
 from spade.estimates import compute_clustered_mean, compute_mean_and_error
 from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
@@ -29,6 +30,20 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     tools: ToolUse | None = None
     """None if the program has no tools."""
 
+    @classmethod
+    def of(cls, play: PlayRecord, environment: Environment, won: bool) -> "PlayFigures":
+        """Return the figures of a finished play."""
+        return cls(
+            environment=environment.id,
+            hinted=play.hinted,
+            won=won,
+            turns=play.turns,
+            sampled=play.sampled,
+            skill=environment.skill,
+            variant=environment.variant,
+            tools=play.tools,
+        )
+
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     """The figures of a slot when its window closed or its job failed. None means not measured.
@@ -44,6 +59,19 @@ class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     skill: str = ""
     measures: Measures = Measures()
     variant: str = ""
+
+    @classmethod
+    def of(cls, environment: Environment, score: Score) -> "SlotFigures":
+        """Return the figures of an environment with a closed window."""
+        return cls(
+            reward=score.reward,
+            learnable=score.learnable,
+            regret=score.regret,
+            levels=len(environment.levels),
+            skill=environment.skill,
+            measures=environment.measures,
+            variant=environment.variant,
+        )
 
 
 class Statistics(msgspec.Struct, array_like=True):

@@ -147,9 +147,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         state.counters.unhinted += not play.hinted
         if state.levels is not None and not play.hinted:
             state.levels.count(environment.program, environment.level, won)
-        played = play.environment, play.hinted, won, play.turns, play.sampled
-        of = environment.skill, environment.variant
-        state.statistics.add_play(PlayFigures(*played, *of, play.tools))
+        state.statistics.add_play(PlayFigures.of(play, environment, won))
     state.flight.add(play)
     state.touch("plays", play.id, play)
     _note_levels(state, environment, ended.rewards)
@@ -255,17 +253,7 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     environment.score, environment.closed_at = score, now
     environment.state = "quarantined" if quarantined else "closed"
     state.touch("environments", environment.id, environment)
-    state.statistics.add_slot(
-        SlotFigures(
-            reward=score.reward,
-            learnable=score.learnable,
-            regret=score.regret,
-            levels=len(environment.levels),
-            skill=environment.skill,
-            measures=environment.measures,
-            variant=environment.variant,
-        )
-    )
+    state.statistics.add_slot(SlotFigures.of(environment, score))
     if not (quarantined or unaudited):
         _remember(state, environment, score)
     # Without a reward, or without a sampled token, the design has nothing to teach.

@@ -11,7 +11,7 @@ from typing import Any
 
 from spade.disk import open_to_append
 from spade.errors import format_reason
-from spade.processes.sparing import RateLimitFilter
+from spade.processes.rate_limit import RateLimitFilter
 from spade.text import as_line, make_visible
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from spade.app.commands.model import import_model
 from spade.app.models.convert import convert
-from spade.app.models.findings import examine
+from spade.app.models.notes import examine
 from spade.errors import RunError
 from spade.policy.model import compute_parameters_digest
 

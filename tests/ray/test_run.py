@@ -130,7 +130,7 @@ def test_each_machine_tells_the_doctor_what_it_has(machines, run):
     sees = {name: "; sees the run directory;" in told[machines.address(name)] for name in "abd"}
     assert sees == dict.fromkeys("abd", True)
     assert all(told[machines.address(name)].startswith("ok ") for name in "abd")
-    assert told[machines.address("c")].endswith("Ray promises 4 GPUs, and torch sees 0")
+    assert told[machines.address("c")].endswith("the cluster promises 4 GPUs, and torch sees 0")
 
 
 def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machines, run):

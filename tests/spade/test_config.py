@@ -80,7 +80,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.active_skills=7", "design.active_skills"),
     ('run.skills=["juggling"]', "juggling"),
     ('run.skills=["data retrieval"]', "run.skills: 'data retrieval' is not a skill of run.domain = 'games'; take "),
-    ("run.domain=chess", 'run.domain: must be "games" or "tools"'),
+    ("run.domain=chess", 'run.domain: must be "games"'),
     ('run.skills=["optimization", "optimization"]', "run.skills: "),
     ("play.max_turn_tokens=500", "play.max_turn_tokens"),
     ("reward.anchor_low=0.9", "reward.anchor_low"),

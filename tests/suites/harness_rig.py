@@ -7,8 +7,8 @@ import pytest
 
 from actors.suites import resolve
 from actors.suites.harnesses import HARNESSES, environment
-from spade.app.evaluation.exams import PlannedEvaluation
 from spade.app.evaluation.harnessed import play_by_harness
+from spade.app.evaluation.planned import PlannedEvaluation
 from spade.app.evaluation.servers import ServerOptions
 from spade.codec import pack_floats, pack_ids
 from spade.evaluations import SampleSchedule, open_folder, sample_seed

@@ -36,10 +36,10 @@ def run(
     import trio
 
     from spade.app.experiment.analysis import list_missing
+    from spade.app.experiment.folder import ExperimentFolder, collect_origins, hold_origins
     from spade.app.experiment.grid import Grid
     from spade.app.experiment.plan import read_experiment
     from spade.app.experiment.results import read_results, refuse_others
-    from spade.app.experiment.workplace import ExperimentFolder, collect_origins, hold_origins
     from spade.app.rundir import RunDir
     from spade.disk import refuse_unprintable
     from spade.errors import RunError

@@ -35,7 +35,7 @@ def import_model(
     The folder appears when it is complete. A line with a cross names a use that will not work, and the reason.
     """
     from spade.app.models.convert import convert
-    from spade.app.models.findings import examine
+    from spade.app.models.notes import examine
     from spade.app.models.sources import open_source
     from spade.disk import write_whole
     from spade.progress import follow

@@ -13,7 +13,7 @@ import trio
 
 from actors.suites import Suite
 from actors.suites.harnesses import Harness
-from spade.app.evaluation.exams import Missing, PlannedEvaluation, Say
+from spade.app.evaluation.planned import Missing, PlannedEvaluation, Say
 from spade.app.evaluation.policies import PinnedPolicy
 from spade.app.evaluation.run import delete_run, derive_pinned_settings, publish_policy
 from spade.app.evaluation.servers import Servers, wait_for_gateway

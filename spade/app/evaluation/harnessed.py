@@ -19,7 +19,7 @@ import trio
 from actors.play.voices.chats import ChatAnswer, make_sampling_fields
 from actors.play.voices.server import ChatServer
 from actors.suites.harnesses.worker import HarnessError, ItemVerdict, Worker, start_worker
-from spade.app.evaluation.exams import Missing, PlannedEvaluation, Say, report_progress, show_samples
+from spade.app.evaluation.planned import Missing, PlannedEvaluation, Say, report_progress, show_samples
 from spade.app.evaluation.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed

@@ -12,7 +12,7 @@ from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.chat_format import make_suite_chat_formats
 from actors.suites.harnesses import HARNESSES, Harness
 from spade.app.evaluation.examination import derive_settings, measure
-from spade.app.evaluation.exams import PlannedEvaluation, Say
+from spade.app.evaluation.planned import PlannedEvaluation, Say
 from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned, list_policy_names
 from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs

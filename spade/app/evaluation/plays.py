@@ -9,7 +9,7 @@ from actors.play.examiner import Examiner, SampleResult
 from actors.play.play_settings import PlaySettings, make_suite_play_settings
 from actors.play.session import Session, attend
 from actors.play.voices.chats import ChatVoice
-from spade.app.evaluation.exams import Missing, PlannedEvaluation, Say, report_progress, show_samples
+from spade.app.evaluation.planned import Missing, PlannedEvaluation, Say, report_progress, show_samples
 from spade.app.evaluation.servers import ServerOptions
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import trio
 
+from spade.app.experiment.folder import ExperimentFolder
 from spade.app.experiment.pieces import make
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
-from spade.app.experiment.workplace import ExperimentFolder
 from spade.errors import SpadeError, format_placed
 from spade.processes.ending import interrupt_at_signal
 from spade.progress import show

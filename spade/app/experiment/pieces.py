@@ -19,6 +19,7 @@ from replay.inspect.environments import find_newest_weights
 from replay.inspect.journal import JournalRows, read_journal
 from replay.inspect.plays import count_trained
 from spade.app.experiment.designed import count_top_families, group_by_level, read_levelled_programs
+from spade.app.experiment.folder import ExperimentFolder, refuse_left
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
     MOST_EVALUATIONS,
@@ -26,7 +27,6 @@ from spade.app.experiment.results import (
     RunResult,
     choose_rows,
 )
-from spade.app.experiment.workplace import ExperimentFolder, refuse_left
 from spade.app.rundir import RunDir
 from spade.disk import list_folder, open_to_append
 from spade.errors import RunError

@@ -27,11 +27,11 @@ _HEADER, _FOOTER, _CHARTS = 1, 1, 6  # the charts get the remaining lines, but a
 _BARS = 7  # lines of the panel that shows win rates as bars, without a curve
 _LEAST_PROCESSES = 3  # lines
 _MOST_VERDICT = 3  # lines
-_WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows only some
-    "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
-    "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
-)  # fmt: skip
-_CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
+_COLUMNS_SMALL, _COLUMNS_WIDE = 3, 4  # columns of numbers
+_NUMBERS_SMALL = 9  # numbers on a screen that is not wide; the others are left out
+
+Number = tuple[str, str]
+"""A name and a value, as the view shows them."""
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
@@ -41,8 +41,9 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     room = height - _HEADER - len(judged) - _FOOTER
     # A small terminal shows the charts and the panels that fit. A narrow one shows win rates and some processes.
     shown = list[Layout]()
-    if width >= NARROW and room - (lines := _compute_numbers_height(width)) >= _CHARTS:
-        shown.append(Layout(_draw_numbers(status, width), size=lines))
+    numbers = _arrange_numbers(_list_numbers(status), width)
+    if width >= NARROW and room - (lines := len(numbers) + 2) >= _CHARTS:
+        shown.append(Layout(_draw_numbers(numbers, status.waiting_for), size=lines))
         room -= lines
     lines = compute_processes_height(len(status.processes), height)
     if width < NARROW:
@@ -183,12 +184,7 @@ def _describe_held_out(evaluations: Sequence[Evaluation], width: int) -> str:
     return next((words for words in worded if len(words) <= width - 4), worded[-1])
 
 
-def _compute_numbers_height(width: int) -> int:
-    columns, cells = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
-    return cells // columns + 2
-
-
-def _list_tool_numbers(recent: Recent) -> list[tuple[str, str]]:
+def _list_tool_numbers(recent: Recent) -> list[Number]:
     """Return the additional numbers of a domain with tools. Empty for other domains."""
     if recent.done_share is None:
         return []
@@ -197,18 +193,20 @@ def _list_tool_numbers(recent: Recent) -> list[tuple[str, str]]:
     return [("calls", calls), ("malformed", _format_percent(recent.malformed_share)), ("done", done)]
 
 
-def _draw_numbers(status: Status, width: int) -> Panel:
+def _list_numbers(status: Status) -> list[Number]:
+    """Return the numbers, the most important first."""
     counts, recent, metrics = status.counts, status.recent, status.step_metrics
-    cells = [
+    return [
         ("environments", f"{status.active_environments} of {counts.environments}"),
-        ("designer groups", str(counts.designer_groups)),
+        *_list_tool_numbers(recent),
         ("designer reward", _format_number(recent.designer_reward).strip()),
-        ("policy lag", _format_number(counts.lag_mean).strip()),
         ("wasted", f"{counts.wasted_share_agent:.1%} / {counts.wasted_share_designer:.1%}"),
         ("no variance", _format_percent(recent.zero_variance_share)),
-        ("tokens/s", f"{status.traffic.sampled_tokens_per_s:,.0f}"),
         ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),
         ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
+        ("designer groups", str(counts.designer_groups)),
+        ("policy lag", _format_number(counts.lag_mean).strip()),
+        ("tokens/s", f"{status.traffic.sampled_tokens_per_s:,.0f}"),
         ("rejected", f"{counts.rejected_candidates}, jobs failed {counts.failed_jobs}"),
         ("voids", f"{counts.voids}, leases expired {counts.expired_leases}"),
         ("response", f"{_format_arms(recent.response_tokens, recent.response_tokens_hinted)} tokens"),
@@ -217,17 +215,22 @@ def _draw_numbers(status: Status, width: int) -> Panel:
         ("revealing", _format_percent(recent.revealing_share)),
         ("diversity", "–" if recent.diversity is None else f"{recent.diversity:.3f}"),
     ]
-    columns, count = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
+
+
+def _arrange_numbers(numbers: list[Number], width: int) -> list[list[Number]]:
+    """Arrange the numbers in rows. A screen that is not wide shows only the first numbers."""
+    wide = width >= WIDE
+    shown, columns = (numbers, _COLUMNS_WIDE) if wide else (numbers[:_NUMBERS_SMALL], _COLUMNS_SMALL)
+    return [shown[start : start + columns] for start in range(0, len(shown), columns)]
+
+
+def _draw_numbers(rows: list[list[Number]], waiting_for: str) -> Panel:
     table = Table.grid(padding=(0, 2), expand=True)
-    for _ in range(columns):
+    for _ in rows[0]:
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    if used := _list_tool_numbers(recent):
-        named = dict((*cells, *used))
-        cells = [(name, named[name]) for name in _WITH_TOOLS]
-    for start in range(0, count, columns):
-        row = cells[start : min(start + columns, count)]
+    for row in rows:
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
-    return make_panel(table, "the loop", "white", status.waiting_for)
+    return make_panel(table, "the loop", "white", waiting_for)
 
 
 def _draw_footer(status: Status, note: str) -> Text:

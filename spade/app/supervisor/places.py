@@ -73,28 +73,29 @@ def open_places(
     if cluster is None:
         yield ThisMachine()
         return
-    check_known(cluster)
     from spade.cluster import lives, needs
 
+    joining = join_cluster(cluster)
     roles = needs.PLACED if role is None else (role,)
     needs.check(config, roles)
     if connect is not None:
         lives.check_reachable(connect, config.bus)
-    with join_cluster(cluster) as machines:
+    with joining as machines:
         needs.check_machines(config, roles, machines.gpus())
         yield ClusterMachines(machines)
 
 
 def join_cluster(cluster: str) -> AbstractContextManager["JoinedCluster"]:
-    """Join the machines of a cluster. Raises ConfigError as `check_known`, or RunError if it cannot be reached."""
-    check_known(cluster)
-    from spade.cluster.on_ray import join_ray
+    """Return a context that joins the machines of a cluster.
 
-    return join_ray()
+    Raises ConfigError if the cluster is unknown or its package is missing. The context raises RunError if the cluster
+    cannot be reached.
+    """
+    match cluster:
+        case "ray":
+            extras.require("ray")
+            from spade.cluster.on_ray import join_ray
 
-
-def check_known(cluster: str) -> None:
-    """Raise ConfigError if the cluster is not Ray, or if Ray's package is missing."""
-    if cluster != "ray":
-        raise ConfigError(f"--cluster {cluster!r}: unknown cluster; write --cluster ray")
-    extras.require("ray")
+            return join_ray()
+        case _:
+            raise ConfigError(f"--cluster {cluster!r}: unknown cluster; write --cluster ray")

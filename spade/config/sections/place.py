@@ -12,7 +12,7 @@ Amount = Annotated[float, Meta(ge=0, le=MOST)]
 
 
 class Place(Section, frozen=True):
-    """The resources that a process of each role asks a cluster for (`spade up --cluster ray`, docs/clusters.md).
+    """The resources that a process of each role asks a cluster for (`spade up --cluster`, docs/clusters.md).
 
     Nothing here has any effect without a cluster.
     """

@@ -39,7 +39,7 @@ def test_a_fit_machine_is_described_in_a_line():
 
 @pytest.mark.parametrize(("fields", "told"), [
     ({"protocol": 1}, "with protocol 1, this machine"),
-    ({"gpus": 1}, "Ray promises 2 GPUs, and torch sees 1"),
+    ({"gpus": 1}, "the cluster promises 2 GPUs, and torch sees 1"),
     ({"sees_run": False}, "does not see the run directory, and the learner may be placed here"),
     ({"tier": "", "lacking": "no sandbox holds here"}, "no sandbox holds here"),
     ({"began": 90.0, "now": 91.0}, "its clock is off by 10 s or more"),

@@ -10,8 +10,8 @@ import pytest
 import transformers
 
 from spade.app.models.convert import convert
-from spade.app.models.findings import examine
 from spade.app.models.gguf_export import write_gguf
+from spade.app.models.notes import examine
 from spade.app.models.sources import open_source
 from spade.errors import ConfigError
 from spade.extras import describe_installing

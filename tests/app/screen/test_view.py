@@ -100,6 +100,12 @@ def test_the_use_of_tools_is_among_the_numbers_only_where_there_are_tools(width,
     assert "calls" not in "\n".join(draw(full_status(), width, height))
 
 
+def test_a_wide_screen_shows_every_number_also_with_tools():
+    text = "\n".join(draw(with_tools(full_status()), 120, 40))
+    for name in ("calls", "designer groups", "lines", "revealing", "diversity"):
+        assert f" {name} " in text
+
+
 def test_the_small_screen_shows_the_main_figures():
     text = "\n".join(draw(full_status(), 80, 24, "Ctrl-C drains"))
     figures = "0.187 ± 0.040", "0.47", "0.66", "0.58", "0.96", "ESS 100%"

@@ -1,4 +1,4 @@
-"""Let each machine of a cluster inspect itself, and judge whether it is fit (`spade doctor --cluster ray`)."""
+"""Let each machine of a cluster inspect itself, and judge whether it is fit (`spade doctor --cluster`)."""
 
 import time
 from pathlib import Path
@@ -25,7 +25,7 @@ class MachineReport(msgspec.Struct, frozen=True):
     protocol: int
     """Version of spade's message protocol."""
     gpus: int
-    """Number of GPUs that torch sees, or 0 if Ray knows of no GPU here."""
+    """Number of GPUs that torch sees, or 0 if the cluster knows of no GPU here."""
     sees_run: bool | None
     """True if the machine sees the run's own directory, None if no run was named."""
     tier: str
@@ -39,7 +39,7 @@ class MachineReport(msgspec.Struct, frozen=True):
 
 
 def look(gpus: int, run: str, record: bytes) -> MachineReport:
-    """Inspect this machine. `gpus` is Ray's count of GPUs here, `record` the content of the run's run.json."""
+    """Inspect this machine. `gpus` is the cluster's count of GPUs here, `record` the content of the run's run.json."""
     from importlib import metadata
 
     import trio
@@ -132,7 +132,7 @@ def list_faults(machine: "Machine", found: MachineReport, sent: float, arrived: 
             f"with {PROTOCOL_VERSION}; install the same version on all machines"
         )
     if found.gpus < machine.gpus:
-        faults.append(f"Ray promises {machine.gpus} GPUs, and torch sees {found.gpus}")
+        faults.append(f"the cluster promises {machine.gpus} GPUs, and torch sees {found.gpus}")
     if found.sees_run is False and machine.holds(compute_needs(config, "learner")):
         faults.append(
             "does not see the run directory, and the learner may be placed here; share the directory, or pin the "

@@ -14,9 +14,9 @@ from actors.suites import SUITES
 from replay.inspect.environments import list_published
 from replay.inspect.journal import StepRow
 from replay.inspect.plays import count_trained
+from spade.app.experiment.folder import ExperimentFolder, collect_origins, hold_origins, refuse_left
 from spade.app.experiment.grid import Grid
 from spade.app.experiment.pieces import find_measured, make
-from spade.app.experiment.workplace import ExperimentFolder, collect_origins, hold_origins, refuse_left
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import ConfigError, RunError

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from spade.processes.sparing import RateLimitFilter
+from spade.processes.rate_limit import RateLimitFilter
 
 
 @pytest.fixture
