@@ -14,9 +14,8 @@ of the sandbox. The same play is then tried again, at most twice.
 
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
 
 import trio
 
@@ -24,6 +23,7 @@ from actors.environments.domains import DOMAINS, SentMoves
 from actors.environments.gifts import PlayerView, drop_words, find_stated_words, find_unseen_words, heard
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
+from actors.environments.tries import TRIES, UndecidedError, check_decided, try_until_decided
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import SolutionReply, Solve, Step
@@ -36,12 +36,9 @@ from spade.errors import RunError
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
 from spade.returns import is_won
 
-TRIES = 3
 SEARCHES = 8
 """Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
 them away."""
-
-Result = TypeVar("Result")
 
 
 async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
@@ -68,14 +65,8 @@ async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -
         seconds=trio.current_time() - began,
         tried=auditor.tried,
         solved=auditor.solved,
+        cut_off=scope.cancelled_caught,
     )
-
-
-class UndecidedError(Exception):
-    """A try proved nothing. `ours` is True if the program is not to blame."""
-
-    def __init__(self, ours: bool) -> None:
-        self.ours = ours
 
 
 class Auditor:
@@ -135,8 +126,14 @@ class Auditor:
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         sent = list(_read_moves(recording))
-        played = await self._play(replay.seed, recording.max_turns, follow_moves(sent))
-        answers, self._returns[replay.play] = played.answers, played.episode_return
+        played = await self._play_on(replay.seed, recording.max_turns, follow_moves(sent))
+        answers = played.answers
+        # Compare before the end is looked at. A program that notices that it is repeated could prevent a result.
+        for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
+            if isinstance(answer, Observed) and answer_digest(answer) != digest:
+                return f"answered turn {turn} differently than recorded"
+        self._take(replay.seed, played)
+        self._returns[replay.play] = played.episode_return
         self._sent[replay.seed, replay.play] = [
             (move, await is_missed(move, answer))
             for move, answer in zip(sent, answers, strict=False)
@@ -145,9 +142,6 @@ class Auditor:
         last = answers[-1]
         if isinstance(last, Faulted):
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
-        for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
-            if isinstance(answer, Observed) and answer_digest(answer) != digest:
-                return f"answered turn {turn} differently than recorded"
         return "" if len(answers) == len(expected) else f"ended at turn {len(answers) - 1}"
 
     async def _play_at_random(self) -> None:
@@ -341,6 +335,12 @@ class Auditor:
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
+        played = await self._play_on(seed, max_turns, player)
+        self._take(seed, played)
+        return played
+
+    async def _play_on(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
+        """Play to the end or the first fault, of whatever kind."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
 
@@ -354,12 +354,13 @@ class Auditor:
             played = await play_conversation(first, max_turns, step, player)
         finally:
             self._answering_s += self._sandbox.close(name)
-        last = played.answers[-1]
-        if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
-            raise UndecidedError(ours=last.kind != "timeout")
+        return played
+
+    def _take(self, seed: int, played: Conversation[Move]) -> None:
+        """Keep what the play showed. Raises UndecidedError if the play proves nothing."""
+        check_decided(played.answers[-1])
         if self._job.hint:
             self._heard[seed].append(PlayerView(played.actions, list(map(heard, played.observed))))
-        return played
 
 
 async def is_missed(move: Move, seen: Observed) -> bool:
@@ -384,17 +385,3 @@ def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] 
         return next(left, None) or then(seen)
 
     return act
-
-
-async def try_until_decided(once: Callable[[], Awaitable[Result]]) -> Result:
-    """Return the first result of up to TRIES tries.
-
-    Raises UndecidedError if no try has a result. The error is `ours` if any try failed by our own fault.
-    """
-    ours = False
-    for _ in range(TRIES):
-        try:
-            return await once()
-        except UndecidedError as undecided:
-            ours = ours or undecided.ours
-    raise UndecidedError(ours)

@@ -18,7 +18,7 @@ from actors.links.faults import RequestFaults
 from actors.links.leasing import keep_busy
 from actors.sandbox import Programs, Sandbox, open_sandbox
 from replay.client import ReplayClient
-from spade.config import Config
+from spade.config import PATIENCE, Config
 from spade.errors import BusError, RefusedError, RunError
 from spade.processes.entry import Launch, main, open_service
 from spade.protocol import (
@@ -41,7 +41,8 @@ OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
 PROGRAM_SHARE = 0.5
 """The share of `play.lease_s` that the answers of a program may take in one play, by the clock. A play that exceeds its
-lease is played again. Without this bound, a program could sleep in the plays that it loses, and have them repeated."""
+lease is played again. Without this bound, a program could sleep in the plays that it loses, and have them repeated.
+An item of a suite may take as long as the step that it needs, because evaluators wait longer than a lease."""
 AUDITS = 4
 """Audits that run at once. Their episodes do not count towards sandbox.episodes."""
 AUDIT_WAIT_S = 30.0
@@ -142,7 +143,7 @@ class Runner:
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs
-                clock_s = PROGRAM_SHARE * self._config.play.lease_s
+                clock_s = max(PROGRAM_SHARE * self._config.play.lease_s, PATIENCE * request.needs.step_s)
                 tenant.first = await self._sandbox.open(*opening, clock_s)
         return tenant.first
 

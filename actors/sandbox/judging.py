@@ -7,6 +7,8 @@ but its own output.
 import socket
 from collections.abc import Awaitable, Callable
 
+import trio
+
 from actors.sandbox.inside.messages import EXECUTION_BYTES
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Execute, ExecutionReply, ExecutionRequest, Request, Resume
@@ -53,15 +55,18 @@ class JudgingProcess(ChildProcess):
         """Execute code in a sibling. Returns its output, None if the code fails in any way, or a fault of ours."""
         if left_s <= 0:
             return None
+        began = trio.current_time()
         process = self._executing = await self._sibling()
         if self._killed:  # while the sibling was forked
             process.kill()
         process.frame_bytes = min(wanted.most_bytes + FRAME_SPARE_BYTES, EXECUTION_BYTES)
+        process.left_s = self.left_s / 2  # so that code that sleeps fails a test, and not the play
         try:
             request = Execute(wanted.code, wanted.function, wanted.given)
             answer = await process.request(request, min(wanted.seconds, left_s))
         finally:
             self.counted_s += process.counted_s
+            self.left_s -= trio.current_time() - began
             process.kill()
             self._executing = None
         if isinstance(answer, Faulted) and not answer.environment_fault:

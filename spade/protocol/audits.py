@@ -129,3 +129,6 @@ class Audited(Request[Done], frozen=True):
 
     solved: Count = 0
     """Number of `lost` instances that the solution won."""
+
+    cut_off: bool = False
+    """True if the audit was not over within its time."""

@@ -5,14 +5,15 @@ import pytest
 import trio
 
 from actors.environments import runner as env_runner
-from actors.environments.audit import TRIES, audit
+from actors.environments.audit import audit
+from actors.environments.tries import TRIES
 from actors.sandbox import open_sandbox
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Step
 from spade.codec import answer_digest
 from spade.config import Sandbox as Limits
 from spade.config import load
-from spade.protocol import Audited, AuditJob, Faulted, RecordedPlay, Recording
+from spade.protocol import Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
 from tests.actors.small_services import SmallReplay, process, small_replay
 
 HASTY = Limits(load_s=60.0, step_s=0.3)
@@ -178,6 +179,40 @@ async def test_computing_all_the_time_of_an_audit_is_found(own_sandbox, mock_clo
     assert outcome.finding.endswith("s, in 2 steps, and its audit was not over within 1.2 s" if computes else "")
     assert bool(outcome.finding) == computes
     assert outcome.left_out >= 3
+
+
+async def test_an_audit_that_its_program_slept_through_is_cut_off_also_in_its_last_check(own_sandbox, mock_clock):
+    """All replays and random plays had a result, so the audit passed without having played a solution."""
+    work = await job(own_sandbox, HONEST, random_plays=16)
+
+    class Asleep:
+        async def child(self, *asked):
+            mock_clock.jump(60.0)
+            await trio.lowlevel.checkpoint()
+            return await own_sandbox.child(*asked)
+
+        def __getattr__(self, name):
+            return getattr(own_sandbox, name)
+
+    outcome = await audit(Asleep(), msgspec.structs.replace(work, lost=SEEDS[:1]))
+    assert (outcome.finding, outcome.left_out, outcome.plays - outcome.wins, outcome.tried) == ("", 0, 4, 0)
+    assert outcome.cut_off
+    assert not (await audit(own_sandbox, work)).cut_off
+
+
+async def test_an_answer_that_differs_is_found_also_in_a_try_that_times_out(sandbox):
+    """Such a program draws something, learns by the next action that it drew otherwise in the play, and hangs."""
+    work, once = await job(sandbox, HONEST), [Observed("another draw"), Faulted("timeout", "it noticed")]
+
+    class HangsAfterAnotherDraw:
+        async def step(self, episode, turn, action, calls):
+            return once.pop(0) if once else await sandbox.step(episode, turn, action, calls)
+
+        def __getattr__(self, name):
+            return getattr(sandbox, name)
+
+    outcome = await audit(HangsAfterAnotherDraw(), msgspec.structs.replace(work, replays=work.replays[:1]))
+    assert outcome.finding == "play play-3 was run again and answered turn 1 differently than recorded"
 
 
 async def test_a_fault_of_ours_is_tried_again_and_then_left_out(sandbox):

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
@@ -22,6 +23,7 @@ from spade.protocol import (
     GetProgram,
     KeepProgram,
     LeasePlays,
+    Needs,
     Observed,
     OpenEpisode,
     Program,
@@ -174,6 +176,15 @@ async def test_a_program_that_sleeps_ends_its_play_before_the_lease_does():
         with trio.fail_after(config.play.lease_s):
             ended = await client.call(StepEpisode("asleep", 1, "1"))
         assert ended.environment_fault
+
+
+async def test_an_item_of_a_suite_may_take_as_long_as_the_step_that_it_needs(monkeypatch):
+    """An evaluator waits for it longer than a lease of the run."""
+    monkeypatch.setattr(env_runner, "PROGRAM_SHARE", 0.0)
+    async with service(small()) as (client, _):
+        item = msgspec.structs.replace(opening("item", COUNTER), needs=Needs(step_s=60.0))
+        assert isinstance(await client.call(item), Observed)
+        assert (await client.call(opening("own", COUNTER))).kind == "timeout"
 
 
 async def test_a_full_runner_refuses_and_a_closed_episode_makes_room():

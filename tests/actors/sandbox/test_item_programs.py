@@ -18,6 +18,7 @@ from actors.sandbox.host import widen_limits
 from actors.sandbox.inside import execution
 from actors.sandbox.inside.libraries import LIBRARIES, answers
 from actors.sandbox.inside.libraries.answers import read_letter
+from actors.sandbox.wire import LoadProgram, Reset, Step
 from spade.config import Library
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -284,6 +285,18 @@ async def test_executions_end_with_the_play_and_with_the_deadline_of_the_step():
         last = (await play(sandbox, stdin(pays="score", hidden=SQUARES), slow))[-1]
     assert last.terminated
     assert last.reward <= 2 / 6  # the other tests have failed
+
+
+async def test_the_time_of_executions_counts_to_the_time_that_is_left_for_all_answers(sandbox):
+    """Otherwise a program could sleep in code of its own for longer than a lease, and have its lost plays repeated."""
+    source = stdin(test_s=0.5)
+    process = await sandbox.child(source)
+    for request in (LoadProgram(source, 1), Reset(1)):
+        assert not isinstance(await process.request(request, 60.0), Faulted)
+    process.left_s = 3.0
+    answer = await process.request(Step("import time\ntime.sleep(60)"), 60.0)
+    assert (answer.text, answer.reward) == ("Wrong.", 0.0)  # the code was late, and not the program
+    assert 0 < process.left_s <= 1.5
 
 
 async def test_a_problem_may_have_16_mib_of_tests(sandbox):
