@@ -325,7 +325,7 @@ def test_a_place_that_cannot_be_looked_at_is_one_line(folder: Path, place: str) 
 
 def test_a_file_in_place_of_a_key_folder_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "keys").touch()
-    with pytest.raises(ConfigError, match="server.key_secret is missing or is not a key"):
+    with pytest.raises(ConfigError, match=r"server\.key_secret is missing or is not a key"):
         keys.read_server_pair(tmp_path / "keys")
 
 
