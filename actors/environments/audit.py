@@ -65,6 +65,7 @@ async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -
         seconds=trio.current_time() - began,
         tried=auditor.tried,
         solved=auditor.solved,
+        undecided=auditor.undecided,
         cut_off=scope.cancelled_caught,
     )
 
@@ -74,7 +75,7 @@ class Auditor:
 
     def __init__(self, sandbox: Sandbox, job: AuditJob, domain: DomainName) -> None:
         self.findings: list[str] = []
-        self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = 0
+        self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = self.undecided = 0
         self._sandbox = sandbox
         self._job = job
         self._name, self._domain = domain, DOMAINS[domain]
@@ -186,16 +187,14 @@ class Auditor:
         aided = [each.seed for each in job.unaided if each.seed not in job.lost] if job.seeds else []
         for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
             try:
-                moves = await try_until_decided(partial(self._ask_solution, seed))
-                won = moves is not None and await try_until_decided(partial(self._check_wins, seed, moves))
-            except UndecidedError as undecided:
-                if undecided.ours:
-                    continue
-                moves, won = [], False
+                moves, won = await self._try_solution(seed)
+                given = await self._given(seed, moves, job.win_return) if moves and won else ()
+            except UndecidedError:
+                self.undecided += 1
+                continue
             listed = listed or moves is not None
             if seed in job.lost:
                 tried, solved = tried + 1, solved + won
-            given = await self._given(seed, moves, job.win_return) if moves and won else ()
             if moves and given and await self._can_find(seed, moves, given, job.win_return):
                 continue
             numbers += any(map(NUMBER.fullmatch, given))
@@ -213,7 +212,18 @@ class Auditor:
                 and await try_until_decided(partial(self._ask_solution, self._job.seeds[0])) is not None
             )
         except UndecidedError:
+            self.undecided += 1
             return False
+
+    async def _try_solution(self, seed: int) -> tuple[list[Move] | None, bool]:
+        """Return the moves of the solution of an instance, and True if they win. Moves that time out have lost."""
+        try:
+            moves = await try_until_decided(partial(self._ask_solution, seed))
+            return moves, moves is not None and await try_until_decided(partial(self._check_wins, seed, moves))
+        except UndecidedError as undecided:
+            if undecided.ours:
+                raise
+            return [], False
 
     async def _ask_solution(self, seed: int) -> list[Move] | None:
         """Ask the program for its solution of an instance, as moves.
@@ -238,12 +248,12 @@ class Auditor:
         return is_won(await self._find_return(seed, moves), self._job.win_return)
 
     async def _find_return(self, seed: int, moves: Iterable[Move]) -> float:
-        return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
+        return _get_least_return(await self._play(seed, self._job.max_turns, follow_moves(moves)))
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
         """Play the moves that contain none of the words, then random moves. A program could notice a mere stop."""
         player = follow_moves(drop_words(moves, words), self._domain.guesser(self._rng, self._job.reads, ()))
-        return (await self._play(seed, self._job.max_turns, player)).episode_return
+        return _get_least_return(await self._play(seed, self._job.max_turns, player))
 
     async def _find_gift(self) -> None:
         """Look for a hinted play that needs a word which the hint states and no observation states.
@@ -256,13 +266,13 @@ class Auditor:
             if not replay.hinted or replay.play not in self._returns:
                 continue
             moves, reached = list(_read_moves(replay.recording)), self._returns[replay.play]
-            words = await self._given(replay.seed, moves, reached)
             try:
+                words = await self._given(replay.seed, moves, reached)
                 if words and await self._is_gift(replay.seed, moves, words, reached):
                     does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
                     self.findings.append(f"hinted play {replay.play} {does} by {_describe_gift(words[0])}")
             except UndecidedError:
-                continue
+                self.undecided += 1
 
     async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str], reached: float) -> bool:
         for other in self._job.unaided:
@@ -283,21 +293,16 @@ class Auditor:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
         * in another play, if the moves still return `least` after the actions that led to the observation
 
-        Returns () if the moves return `least` without these words, or if no try decides this.
+        Returns () if the moves return `least` without these words. Raises UndecidedError if no try decides this.
         """
         # In a thread, since long observations take time. If the program has a hint, `_play` kept the observations.
         heard_here = tuple(self._heard[seed])
         words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, heard_here)
-        try:
-            for word, told_by in tellings.items():
-                again = partial(self._find_return, seed, [*told_by, *moves])
-                if is_won(await try_until_decided(again), least):
-                    words.remove(word)
-            if not words or is_won(
-                await try_until_decided(partial(self._find_return_without, words, seed, moves)), least
-            ):
-                return ()
-        except UndecidedError:
+        for word, told_by in tellings.items():
+            again = partial(self._find_return, seed, [*told_by, *moves])
+            if is_won(await try_until_decided(again), least):
+                words.remove(word)
+        if not words or is_won(await try_until_decided(partial(self._find_return_without, words, seed, moves)), least):
             return ()
         return words
 
@@ -331,7 +336,7 @@ class Auditor:
             return next(rest, None)
 
         played = await self._play(seed, self._job.max_turns, act)
-        return len(played.actions) > len(said) and is_won(played.episode_return, least)
+        return len(played.actions) > len(said) and is_won(_get_least_return(played), least)
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
@@ -367,6 +372,11 @@ async def is_missed(move: Move, seen: Observed) -> bool:
     """Return True if the observation before a move does not offer the move's action."""
     await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
     return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
+
+
+def _get_least_return(played: Conversation[Move]) -> float:
+    """Return the return of a play. A play that ends in a fault has the least return, so that it clears no hint."""
+    return -1.0 if isinstance(played.answers[-1], Faulted) else played.episode_return
 
 
 def _read_moves(recording: Recording) -> Iterator[Move]:

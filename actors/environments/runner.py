@@ -39,10 +39,6 @@ from spade.transport import Client, IncomingRequest, Server
 
 OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
-PROGRAM_SHARE = 0.5
-"""The share of `play.lease_s` that the answers of a program may take in one play, by the clock. A play that exceeds its
-lease is played again. Without this bound, a program could sleep in the plays that it loses, and have them repeated.
-An item of a suite may take as long as the step that it needs, because evaluators wait longer than a lease."""
 AUDITS = 4
 """Audits that run at once. Their episodes do not count towards sandbox.episodes."""
 AUDIT_WAIT_S = 30.0
@@ -143,7 +139,8 @@ class Runner:
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs
-                clock_s = max(PROGRAM_SHARE * self._config.play.lease_s, PATIENCE * request.needs.step_s)
+                # An item of a suite may take as long as the step that it needs: evaluators wait longer than a lease.
+                clock_s = max(self._config.play.program_s, PATIENCE * request.needs.step_s)
                 tenant.first = await self._sandbox.open(*opening, clock_s)
         return tenant.first
 

@@ -87,7 +87,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 10
+PROTOCOL_VERSION = 11
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye

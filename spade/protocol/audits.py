@@ -132,3 +132,6 @@ class Audited(Request[Done], frozen=True):
 
     cut_off: bool = False
     """True if the audit was not over within its time."""
+
+    undecided: Count = 0
+    """Number of checks of the hint or of the solution that came to no result."""

@@ -17,7 +17,7 @@ from zmq.auth import create_certificates, load_certificate
 
 from spade.config import Bus
 from spade.disk import list_folder, open_draft, open_regular, read_all
-from spade.errors import ConfigError, format_reason
+from spade.errors import ConfigError, RunError, format_reason
 from spade.text import quote
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
@@ -79,7 +79,7 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
 
 
 def read_server_pair(folder: Path) -> Pair:
-    """Read the services' key pair. Raises ConfigError, also if others may change the keys of the folder."""
+    """Read the services' key pair. Raises ConfigError, also if others may change the keys of the folder, RunError."""
     if found := find_writable_places(folder):
         raise ConfigError(found[0])
     return _load_pair(_name_secret(folder, SERVER))
@@ -135,25 +135,27 @@ def find_secret_faults(folder: Path) -> list[str]:
 
 
 def find_writable_places(folder: Path) -> list[str]:
-    """Describe each place where others may change keys: a folder with keys, or a file of the allow-list."""
+    """Describe each place where others may change keys: a folder with keys, or a public key.
+
+    Raises RunError if a place cannot be looked at.
+    """
     lists, hosts = folder / "allowed", folder / "hosts"
-    homes = [hosts / name for name in list_folder(hosts)]
-    places = [
-        place
-        for place in (folder, lists, *_list_keys(lists, ".key"), hosts, *homes)
-        if _read_mode(place) & _OTHERS_WRITE
-    ]
+    folders = [folder, lists, hosts, *(hosts / name for name in list_folder(hosts))]
+    public = [path for place in folders for path in _list_keys(place, ".key")]
+    places = [place for place in sorted((*folders, *public)) if _read_mode(place) & _OTHERS_WRITE]
     return [
         f"{place}: others may change the keys here; `chmod go-w {quote(place)}`, and check them" for place in places
     ]
 
 
 def _read_mode(path: Path) -> int:
-    """Return the mode of a file, or 0 if it is gone."""
+    """Return the mode of a file, or 0 if it is gone. Raises RunError."""
     try:
         return path.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
+    except OSError as error:
+        raise RunError(f"{path}: {format_reason(error)}") from None
 
 
 def _describe_exposed_secret(path: Path) -> str:

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from spade.config import Bus, load
-from spade.errors import BusError, ConfigError
+from spade.errors import BusError, ConfigError, RunError
 from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Done, Hello, Observed, StepEpisode
 from spade.transport import Client, Server, connect, keys, serve
 
@@ -303,7 +303,9 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
     assert all(re.search(reason, why) for why in found)
 
 
-@pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key", "hosts", "hosts/far"])
+@pytest.mark.parametrize(
+    "place", [".", "server.key", "allowed", "allowed/far.key", "hosts", "hosts/far", "hosts/far/server.key"]
+)
 async def test_keys_that_others_may_change_are_refused_by_services_and_named(folder: Path, place: str) -> None:
     (folder / place).chmod(0o777)
     with pytest.raises(ConfigError, match=r"change the keys here; `chmod go-w"):
@@ -312,6 +314,19 @@ async def test_keys_that_others_may_change_are_refused_by_services_and_named(fol
     assert [why.partition(":")[0] for why in keys.find_writable_places(folder)] == [str(folder / place)]
     (folder / place).chmod(0o700)
     assert keys.find_writable_places(folder) == []
+
+
+@pytest.mark.parametrize("place", ["hosts/loop", "allowed/loop.key"])
+def test_a_place_that_cannot_be_looked_at_is_one_line(folder: Path, place: str) -> None:
+    (folder / place).symlink_to(Path(place).name)
+    with pytest.raises(RunError, match=f"{place}: Too many levels of symbolic links"):
+        keys.read_server_pair(folder)
+
+
+def test_a_file_in_place_of_a_key_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "keys").touch()
+    with pytest.raises(ConfigError, match=r"server\.key_secret is missing or is not a key"):
+        keys.read_server_pair(tmp_path / "keys")
 
 
 async def test_replies_of_a_keyed_service_count_its_own_peers_alone(folder: Path) -> None:

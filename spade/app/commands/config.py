@@ -163,6 +163,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     refused: list[SpadeError] = []
     for look in (
         _check_environments,
+        _describe_short_lease,
         _check_held_out,
         _check_embedding,
         _trackers,
@@ -229,6 +230,18 @@ def _check_environments(config: "Config") -> str:
     grounds = corpus.load_grounds(config)
     seeds = f"{programs} seeds, " if programs else ""
     return f"{seeds}{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
+
+
+def _describe_short_lease(config: "Config") -> str:
+    """Describe a lease of plays that voids plays of programs which keep the sandbox's limits. Returns "" otherwise."""
+    begin_s = config.sandbox.load_s + config.sandbox.step_s
+    if config.play.program_s >= begin_s:
+        return ""
+    return (
+        f"caution: a program has {config.play.program_s:g} s by the clock for its answers in a play (half of "
+        f"play.lease_s), but may need {begin_s:g} s to begin (sandbox.load_s + sandbox.step_s); plays of slow programs "
+        "are void"
+    )
 
 
 def _check_embedding(config: "Config") -> str:

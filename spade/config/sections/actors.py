@@ -149,6 +149,10 @@ class Pool(Section, frozen=True):
         return kind if kind in get_args(PoolLibrary) else ""
 
 
+PROGRAM_SHARE = 0.5
+"""The share of `play.lease_s` that is left to the program (`Play.program_s`)."""
+
+
 class Play(Section, frozen=True):
     """The plays of agents. An environment is played in chunks. Its unhinted chunks, and a hinted twin of the first
     chunk, form its window."""
@@ -188,7 +192,8 @@ class Play(Section, frozen=True):
     (docs/learner.md, "Policy lag")."""
 
     lease_s: Seconds = 7_200.0
-    """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
+    """Seconds that an agent has for one play; then the play is leased again. The answers of its program may take half
+    of them. The default is chosen by simulation."""
 
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" removes them as the model's own chat
@@ -204,6 +209,15 @@ class Play(Section, frozen=True):
     under `reward.kind` "regret", "progress" and "finding", if designers are trained (`design.train`) or prompts show
     programs of the memory (`design.memory_seeds`), but never in a run of a pool. Without hinted plays designers write
     no hints, and no regret is measured."""
+
+    @property
+    def program_s(self) -> float:
+        """Seconds by the clock that all answers of a program may take in one play.
+
+        A play that exceeds its lease is played again. Without this bound, a program could sleep in the plays that it
+        loses, and have them repeated.
+        """
+        return PROGRAM_SHARE * self.lease_s
 
 
 class Actors(Section, frozen=True):

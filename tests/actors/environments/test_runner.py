@@ -180,7 +180,7 @@ async def test_a_program_that_sleeps_ends_its_play_before_the_lease_does():
 
 async def test_an_item_of_a_suite_may_take_as_long_as_the_step_that_it_needs(monkeypatch):
     """An evaluator waits for it longer than a lease of the run."""
-    monkeypatch.setattr(env_runner, "PROGRAM_SHARE", 0.0)
+    monkeypatch.setattr("spade.config.sections.actors.PROGRAM_SHARE", 0.0)
     async with service(small()) as (client, _):
         item = msgspec.structs.replace(opening("item", COUNTER), needs=Needs(step_s=60.0))
         assert isinstance(await client.call(item), Observed)

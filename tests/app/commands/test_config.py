@@ -33,6 +33,16 @@ def test_nano_is_looked_at_whole():
     assert check_config("nano", ()).endswith("; 192 items of nano to evaluate on; model nano")
 
 
+def test_a_lease_that_leaves_programs_too_little_time_is_named():
+    """Otherwise every play of a slow program would be void, and the program would be blamed."""
+    short = (
+        "a program has 7 s by the clock for its answers in a play (half of play.lease_s), but may need 15 s to begin"
+    )
+    assert short in check_config("nano", ("play.lease_s=14",))
+    assert "by the clock" not in check_config("nano", ("play.lease_s=30",))
+    assert "by the clock" in check_config("nano", ("sandbox.step_s=100",))
+
+
 @pytest.mark.parametrize(("content", "says"), [
     (None, "No such file"),
     ("", "holds no document"),

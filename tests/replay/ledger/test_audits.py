@@ -244,8 +244,8 @@ def test_a_window_that_ends_at_its_deadline_is_audited_and_opens_no_further_chun
 
 @pytest.mark.parametrize(
     "ran",
-    [{"replays": 0, "plays": 0}, {"replays": 1, "left_out": 1}, {"cut_off": True}],
-    ids=["none", "half", "without the last checks"],
+    [{"replays": 0, "plays": 0}, {"replays": 1, "left_out": 1}, {"cut_off": True}, {"undecided": 1}],
+    ids=["none", "half", "without the last checks", "without a check of the hint"],
 )
 def test_an_audit_without_a_result_is_marked_and_not_paid(ledger, ran):
     play(ledger, {0, 1})
