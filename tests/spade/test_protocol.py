@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from spade import codec
 from spade.decoding import UnreadableError
 from spade.protocol import (
-    PROTOCOL_VERSION,
     AnyRequest,
     Batch,
     EndedPlay,
@@ -170,8 +169,3 @@ def test_every_request_names_a_reply_that_a_client_can_read(kind):
 def test_a_union_of_replies_keeps_its_alternatives():
     assert reply_type(TakeBatch) == Batch | NotYet
     assert reply_type(GetStatus) is Status
-
-
-def test_an_env_runner_of_before_audits_without_a_result_is_refused():
-    """Its audits have passed where `cut_off` and `undecided` are missing."""
-    assert PROTOCOL_VERSION > 10
