@@ -15,6 +15,7 @@ from replay.ledger.keys import compute_instance_number, group_id
 from replay.ledger.records import Audit, Environment, PlayRecord
 from replay.ledger.reward import ENDED
 from replay.ledger.state import RunState
+from spade.codec import encode
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording, UnaidedInstance
 from spade.returns import is_won
 
@@ -38,7 +39,7 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
     An audit repeats the first `audit.replays` plays of each arm, in an order drawn from the run's secret, so nobody can
     predict them. Other recordings are not kept, nor recordings so large that the audit's job might exceed a message.
     """
-    if not state.config.audit.replays or _count_bytes(recording) > _compute_largest(state):
+    if not state.config.audit.replays or len(encode(recording)) > _compute_largest(state):
         return
     kept = state.recordings.setdefault(play.environment, {})
     kept[play.id] = recording
@@ -58,10 +59,6 @@ def suspicious_wins(plays: int) -> int:
     """Return how many of `plays` random plays must be won to count as a finding: for example 13 of 16. If there are
     few plays, all must be won."""
     return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
-
-
-def _count_bytes(recording: Recording) -> int:
-    return len(recording.answers) + sum(len(action.encode()) for action in recording.actions)
 
 
 def begin(state: RunState, environment: Environment, now: float) -> bool:

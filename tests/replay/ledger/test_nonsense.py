@@ -66,10 +66,11 @@ def test_a_variant_that_the_domain_does_not_have_is_refused(domain, variant, tak
     assert (ledger.state.counters.rejected_candidates, ledger.state.counters.environments) == (taken, taken)
 
 
-def test_courses_too_large_for_the_message_of_an_audit_are_not_kept():
-    ledger, job = auditing(
-        "bus.max_message_bytes=1000000", recording=protocol.Recording(("x" * 400_000,), bytes(32), 8)
-    )
+@pytest.mark.parametrize("calls", [(), ((protocol.ToolCall("say", "x" * 400_000),),)], ids=["action", "calls"])
+def test_courses_too_large_for_the_message_of_an_audit_are_not_kept(calls):
+    action = "" if calls else "x" * 400_000
+    recording = protocol.Recording((action,), bytes(32), 8, calls)
+    ledger, job = auditing("bus.max_message_bytes=1000000", recording=recording)
     assert job.replays == ()
     assert not ledger.state.recordings.get("e000000")
 
