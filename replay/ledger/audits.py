@@ -210,7 +210,9 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
     if audited.cut_off:
         return _end(state, audit, "left out", "its time was over before all checks were made")
     if audited.undecided:
-        return _end(state, audit, "left out", f"{audited.undecided} of the checks of its hint came to no result")
+        return _end(
+            state, audit, "left out", f"{audited.undecided} checks of its hint or its solution came to no result"
+        )
     lost, most_wins = audited.plays - audited.wins, suspicious_wins(state.config.audit.random_plays) - 1
     if audit.indices and lost < len(audit.indices) - most_wins:
         return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")

@@ -122,11 +122,15 @@ def _list_keys(folder: Path, ending: str) -> list[Path]:
     return [folder / name for name in list_folder(folder) if name.endswith(ending)]
 
 
+def _list_homes(folder: Path) -> list[Path]:
+    """Return the key folders of hosts in a key folder. Raises RunError if they cannot be listed."""
+    return [folder / "hosts" / name for name in list_folder(folder / "hosts")]
+
+
 def find_secret_faults(folder: Path) -> list[str]:
     """Describe each secret that is damaged or that others may read, in a key folder and in its folders for hosts."""
     faults = []
-    hosts = [folder / "hosts" / name for name in list_folder(folder / "hosts")]
-    for path in sorted(path for place in (folder, *hosts) for path in _list_keys(place, ".key_secret")):
+    for path in sorted(path for place in (folder, *_list_homes(folder)) for path in _list_keys(place, ".key_secret")):
         try:
             _load_pair(path)
         except ConfigError as error:
@@ -139,8 +143,7 @@ def find_writable_places(folder: Path) -> list[str]:
 
     Raises RunError if a place cannot be looked at.
     """
-    lists, hosts = folder / "allowed", folder / "hosts"
-    folders = [folder, lists, hosts, *(hosts / name for name in list_folder(hosts))]
+    folders = [folder, folder / "allowed", folder / "hosts", *_list_homes(folder)]
     public = [path for place in folders for path in _list_keys(place, ".key")]
     places = [place for place in sorted((*folders, *public)) if _read_mode(place) & _OTHERS_WRITE]
     return [

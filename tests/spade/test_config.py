@@ -1,3 +1,5 @@
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +7,8 @@ from hypothesis import strategies as st
 from spade import config
 from spade.errors import ConfigError
 from tests.peers import changed
+
+DOMAIN_NAMES = " or ".join(f'"{name}"' for name in get_args(config.DomainName))
 
 
 @pytest.mark.parametrize("name", config.list_recipes())
@@ -80,7 +84,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.active_skills=7", "design.active_skills"),
     ('run.skills=["juggling"]', "juggling"),
     ('run.skills=["data retrieval"]', "run.skills: 'data retrieval' is not a skill of run.domain = 'games'; take "),
-    ("run.domain=chess", 'run.domain: must be "games"'),
+    ("run.domain=chess", f"run.domain: must be {DOMAIN_NAMES}, is 'chess'"),
     ('run.skills=["optimization", "optimization"]', "run.skills: "),
     ("play.max_turn_tokens=500", "play.max_turn_tokens"),
     ("reward.anchor_low=0.9", "reward.anchor_low"),
