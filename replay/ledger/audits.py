@@ -30,7 +30,7 @@ LEAST_INSTANCES = 8
 nothing."""
 
 
-Outcome = Literal["passed", "failed", "left out", "late"]
+Outcome = Literal["passed", "failed", "left out"]
 
 
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
@@ -230,9 +230,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # An audit that has begun may be late because the program delayed it. Its designer is then not paid.
-            outcome: Outcome = "left out" if audit.lease else "late"
-            given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
+            given_up.append(_end(state, audit, "left out", "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it gave no result under {LEASES} leases"))
         elif audit.id in lost:
@@ -259,7 +257,7 @@ def _end(state: RunState, audit: Audit, outcome: Outcome, finding: str) -> Envir
     environment, counters = state.environments[audit.id], state.counters
     counters.audits += 1
     counters.audit_findings += outcome == "failed"
-    counters.audits_left_out += outcome in ("left out", "late")
+    counters.audits_left_out += outcome == "left out"
     counters.audit_steps += audit.steps
     counters.audit_s += audit.seconds
     if outcome == "failed":

@@ -138,12 +138,12 @@ def _check_audits(found: StoreContents) -> Iterator[str]:
             yield f"environments {key}: is {environment.state}, its audit {audit.state}"
         if over and (audit.state == "failed") != (environment.state == "quarantined"):
             yield f"environments {key}: is {environment.state} after an audit that {audit.state}"
-    left_out = outcomes["left out"] + outcomes["late"]
-    over_in_all = outcomes["passed"] + outcomes["failed"] + left_out
+    failed, left_out = outcomes["failed"], outcomes["left out"]
+    over_in_all = outcomes["passed"] + failed + left_out
     counted = found.counters.audits, found.counters.audit_findings, found.counters.audits_left_out
-    if counted != (over_in_all, outcomes["failed"], left_out):
+    if counted != (over_in_all, failed, left_out):
         yield (
-            f"environments: {over_in_all} audits are over, {outcomes['failed']} of them failed and "
+            f"environments: {over_in_all} audits are over, {failed} of them failed and "
             f"{left_out} left out, {counted} were counted"
         )
     for key in found.recordings:
