@@ -5,11 +5,13 @@
 
 A window is played as in a run of nano: two chunks of eight unhinted plays, and the hinted twins of the first. `skilled`
 is the share of skilled players without and with the hint; the others take random actions. Void plays and averages of
-skills do not occur, so learning potential is left out.
+skills do not occur, so learning potential is left out. In the world with tools, half of the programs that withhold
+their rule lose the turns for wrong candidates. So luck decides these programs, as in an earlier form of the world.
 """
 
 import random
 from collections import defaultdict
+from dataclasses import replace
 from statistics import fmean
 
 import msgspec
@@ -71,6 +73,12 @@ def name_part(world: World, environment: DrawnEnvironment) -> str:
     return "printed" if knobs.printed else f"withheld, {'some' if knobs.spare else 'no'} spare"
 
 
+def leave_to_luck(world: World, rng: random.Random, environment: DrawnEnvironment) -> DrawnEnvironment:
+    """Return the same program without turns for a wrong candidate."""
+    knobs = replace(environment.knobs, spare=0)
+    return world.make(rng, environment.document, environment.skill, environment.family, knobs)
+
+
 def pay_programs(
     domain: str, skilled: tuple[float, float], programs: int, seed: int = 0
 ) -> dict[str, dict[str, float]]:
@@ -81,6 +89,8 @@ def pay_programs(
     for number in range(programs):
         levels = (EVERY[number % len(EVERY)],)
         environment = world.draw(rng, rng.choice(documents), rng.choice(world.skills), levels=levels)
+        if world.name == "tools" and not environment.knobs.printed and rng.random() < 0.5:
+            environment = leave_to_luck(world, rng, environment)
         plays = play_window(world, rng, environment, skilled)
         scores = {
             kind: score_of(

@@ -28,7 +28,7 @@ class Account:
     statement = re.compile(r"Pay the \w+ one\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, KINDS, calls=2, retry=1)
+        return draw(rng, KINDS, calls=2, retries=(1, 2))
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         deep = knobs.depth > 1

@@ -12,9 +12,10 @@ from actors.nano.levels import LEVELS
 
 LEAST = 2
 """Number of instructions, and of candidates, in the easiest program."""
-MOST_NEED = 4  # instructions of an instance
-MOST_SPARE = 1  # wrong candidates that may be tried
-MOST_TURNS = 12
+MOST_NEED = 4
+PRINTED_SPARE = 1
+"""The most wrong candidates that a program allows if it prints the rule."""
+MOST_TURNS = 16
 DONE = "<answer>done</answer>"
 FINISHED = "All requests are done."
 NEXT = "User: "
@@ -55,7 +56,8 @@ class ServiceKnobs:
     """2 if a call needs the result of another call, else 1."""
 
     spare: int
-    """Number of wrong candidates that may be tried within the turn limit."""
+    """Number of wrong candidates that may be tried within the turn limit. If the rule is withheld, a player may try all
+    of them, so that luck decides no program."""
 
     retry: int
     """Number of calls that trying a wrong candidate costs."""
@@ -86,7 +88,8 @@ class ServiceKnobs:
     def level(self) -> int:
         """Return the difficulty, 1 to LEVELS."""
         size = (self.need - LEAST) + (len(self.among) - LEAST) + (self.depth - 1)
-        return min(LEVELS, 1 + (size + (MOST_SPARE - self.spare) + 2 * (not self.printed)) * 3 // 4)
+        search = PRINTED_SPARE - self.spare if self.printed else 3
+        return min(LEVELS, 1 + (size + search) * 3 // 4)
 
     def write_rule(self, sentence: str) -> str:
         """Return the expression of the sentence that states the rule, or "" if the program does not print the rule."""
@@ -135,18 +138,20 @@ class Naming:
         return {self.where: (yield call("find", item=item)) if self.numbered else item}
 
 
-def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> ServiceKnobs:
+def draw(rng: random.Random, rules: Sequence[str], calls: int, retries: tuple[int, int] = (1, 1)) -> ServiceKnobs:
     """Draw ServiceKnobs. The level is drawn first, so that no level is rare.
 
-    `rules` are all candidates. `calls`: calls needed for an instruction at depth 1. `retry`: calls that a wrong
-    candidate costs.
+    `rules` are all candidates. `calls`: calls needed for an instruction at depth 1. `retries`: calls that a wrong
+    candidate costs at depth 1 and at depth 2.
     """
     level = rng.randint(1, LEVELS)
     while True:
-        need, depth, spare = rng.randint(LEAST, MOST_NEED), rng.randint(1, 2), rng.randint(0, MOST_SPARE)
+        need, depth = rng.randint(LEAST, MOST_NEED), rng.randint(1, 2)
         # Tools are shown in the program's order, which must not reveal the rule.
         among = tuple(sorted(rng.sample(rules, rng.randint(LEAST, len(rules)))))
         printed = rng.random() < 0.5
+        spare = rng.randint(0, PRINTED_SPARE) if printed else len(among) - 1
+        retry = retries[depth - 1]
         knobs = ServiceKnobs(need, calls + depth - 1, among, rng.choice(among), depth, spare, retry, printed)
         if knobs.level == level and knobs.turns <= MOST_TURNS:
             return knobs

@@ -17,7 +17,7 @@ class DeskFamily:
     statement = re.compile(r"Never \w+\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, VERBS[:4], calls=1, retry=1)
+        return draw(rng, VERBS[:4], calls=1)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming

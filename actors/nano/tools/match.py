@@ -31,7 +31,7 @@ class Match:
     statement = re.compile(r"Take the \w+ mode\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, TIMES, calls=2, retry=1)
+        return draw(rng, TIMES, calls=2)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming

@@ -15,7 +15,7 @@ class Room:
     statement = re.compile(r"\w+ a room first\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, ("clean", "heat", "light", "air"), calls=2, retry=1)
+        return draw(rng, ("clean", "heat", "light", "air"), calls=2)
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming

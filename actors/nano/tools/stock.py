@@ -17,7 +17,7 @@ class Stock:
     statement = re.compile(r"\w+ is right\.")
 
     def knobs(self, rng: random.Random) -> ServiceKnobs:
-        return draw(rng, ("count", "tally", "scan", "weigh"), calls=2, retry=2)
+        return draw(rng, ("count", "tally", "scan", "weigh"), calls=2, retries=(2, 2))
 
     def body(self, knobs: ServiceKnobs, words: Sequence[str]) -> ServiceBody:
         naming = knobs.naming

@@ -21,8 +21,8 @@ from spade.tokens import Tokenizer
 TEMPERATURE = 1.0
 DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
 ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
-PLAY_TOKENS = 384
-"""The context of a play, as in nano's recipes. A play without room for another turn ends."""
+PLAY_TOKENS = 448
+"""The context of a play, as in the recipe nano-tools. A play without room for another turn ends. Games are shorter."""
 
 
 @dataclass(frozen=True)
