@@ -89,10 +89,18 @@ def test_the_shipped_experiment_has_every_arm_and_six_seeds_or_twelve_where_it_a
     assert Piece("full", 0) == found.pieces[0]
 
 
-def test_the_shipped_experiment_of_tools_compares_three_seeds_with_a_fixed_pool():
-    found = read_experiment(list_recipes()["nano"].parent / "experiments" / "nano-tools.toml")
-    assert found.primary == (("full", "fixed-pool"),)
-    assert {name for name, arm in found.arms.items() if arm.seeds == (0, 1, 2)} == {"full", "fixed-pool"}
+@pytest.mark.parametrize(
+    ("name", "primary"),
+    [
+        ("nano-tools", (("finding", "full"), ("full", "fixed-pool"))),
+        ("nano-tools-luck", (("full", "fixed-pool"),)),
+    ],
+)
+def test_the_shipped_experiments_of_tools_compare_three_seeds_with_a_fixed_pool(name, primary):
+    found = read_experiment(EXPERIMENTS / f"{name}.toml")
+    assert found.primary == primary
+    asked = {arm for pair in primary for arm in pair}
+    assert {arm for arm, of in found.arms.items() if of.seeds == (0, 1, 2)} == asked
     assert {found.config(piece).run.domain for piece in found.pieces} == {"tools"}
 
 
@@ -113,9 +121,16 @@ def test_rewards_are_compared_in_arms_that_differ_in_the_kind_of_reward_alone(wo
     assert {arm.matched for name, arm in found.arms.items() if name != "full"} == {"full"}
 
 
-@pytest.mark.parametrize(("world", "arm"), [("nano", "full"), ("nano-tools", "full"), ("nano-tools", "fixed-pool")])
-def test_arms_of_one_name_in_two_experiments_of_a_world_have_the_same_settings(world, arm):
-    one, other = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in (world, f"{world}-rewards"))
+@pytest.mark.parametrize(
+    ("names", "arm"),
+    [
+        (("nano", "nano-rewards"), "full"),
+        (("nano-tools-luck", "nano-tools-rewards"), "full"),
+        (("nano-tools-luck", "nano-tools-rewards"), "fixed-pool"),
+    ],
+)
+def test_arms_of_one_name_in_two_experiments_of_a_world_have_the_same_settings(names, arm):
+    one, other = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in names)
     assert one.config(Piece(arm, 6)) == other.config(Piece(arm, 6))
 
 

@@ -46,11 +46,18 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert read.rows[1].regret == 0.28571  # in few digits
 
 
-@pytest.mark.parametrize(("world", "runs"), [("nano", 52), ("nano-tools", 17)])
-def test_the_published_results_are_of_the_shipped_experiments(world, runs):
+@pytest.mark.parametrize(
+    ("world", "experiments", "runs"),
+    [
+        ("nano", ["nano", "nano-rewards"], 52),
+        ("nano-tools", ["nano-tools"], 0),
+        ("nano-tools-luck", ["nano-tools-luck", "nano-tools-rewards"], 22),
+    ],
+)
+def test_the_published_results_are_of_the_shipped_experiments(world, experiments, runs):
     """A recipe that changes needs the setting as it was in the `set` of the experiments made with it."""
     folder = ROOT / "docs" / "experiment" / world
-    plans = (read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml") for name in (world, f"{world}-rewards"))
+    plans = (read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml") for name in experiments)
     found = {name_file(folder, piece) for plan in plans for piece in read_results(folder, plan)}
     assert found == set(folder.glob("*.json"))
     assert len(found) == runs
