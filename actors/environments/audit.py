@@ -189,13 +189,14 @@ class Auditor:
             try:
                 moves, won = await self._try_solution(seed)
                 given = await self._given(seed, moves, job.win_return) if moves and won else ()
+                findable = bool(moves and given) and await self._can_find(seed, moves, given, job.win_return)
             except UndecidedError:
                 self.undecided += 1
                 continue
             listed = listed or moves is not None
             if seed in job.lost:
                 tried, solved = tried + 1, solved + won
-            if moves and given and await self._can_find(seed, moves, given, job.win_return):
+            if findable:
                 continue
             numbers += any(map(NUMBER.fullmatch, given))
             gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
@@ -307,13 +308,20 @@ class Auditor:
         return words
 
     async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
-        """Return True if random play finds the words on this instance, and the moves then return at least `least`."""
+        """Return True if random play finds the words on this instance, and the moves then return at least `least`.
+
+        A search that times out in every try has not found them. Raises UndecidedError if no search finds them, and our
+        own faults kept a search from a result.
+        """
+        failed = False
         for _ in range(SEARCHES):
             try:
                 if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
                     return True
-            except UndecidedError:
-                continue
+            except UndecidedError as undecided:
+                failed = failed or undecided.ours
+        if failed:
+            raise UndecidedError(ours=True)
         return False
 
     async def _succeeds_after_search(

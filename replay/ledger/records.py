@@ -21,7 +21,8 @@ Change = tuple[Table, str, msgspec.Struct | None]
 JobState = Literal["open", "leased", "admitted", "failed"]
 PlayState = Literal["open", "leased", "finished", "void", "cancelled"]
 EnvironmentState = Literal["active", "closed", "quarantined"]
-AuditState = Literal["open", "leased", "passed", "failed", "left out"]
+AuditState = Literal["open", "leased", "passed", "failed", "left out", "late"]
+"""Only stores of earlier versions have `late`: no env-runner took up the audit in time, and the window was paid."""
 
 
 class Record(msgspec.Struct, array_like=True):
@@ -328,7 +329,7 @@ class RunCounters(Record):
     round_shape: tuple[int, int] | None = None  # jobs and skills of this round; None if an earlier version began it
     audits: int = 0  # audits that are over
     audit_findings: int = 0  # audits that failed
-    audits_left_out: int = 0  # audits without a result
+    audits_left_out: int = 0  # audits without a result, including late ones
     audit_steps: int = 0  # environment steps in all audits
     audit_s: float = 0.0  # seconds of all audits
     newest_finding: str = ""  # the last environment that failed an audit, and the finding of that audit

@@ -32,6 +32,8 @@ _LIST_CHARACTERS = 2 * _END_CHARACTERS
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
+_BAR = re.compile(r"(?:^|\s)\|(?:\s|$)")
+"""A bar that separates actions, or stands at an edge of a list."""
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(
@@ -58,6 +60,8 @@ class Offer:
     """The words and numbers of the observation. They replace the placeholders (`<item>`) of listed actions."""
     ranges: Sequence[range] = ()
     """The ranges of a list in the exact form. A reading has only some numbers of a long range."""
+    spaced: str = ""
+    """The text of a list in the exact form with words between spaces. Empty if bars separate the actions."""
 
     def has(self, action: str) -> bool:
         """Return True if a reading or a range has the action."""
@@ -84,7 +88,7 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
     words = Words(observation, draw)
     exact, ranges = _read_exact(listed, draw)
     if exact:
-        return Offer("listed", (exact,), words, ranges)
+        return Offer("listed", (exact,), words, ranges, "" if _BAR.search(listed) else listed)
     guesses = filter_sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
     found = find_readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
@@ -99,8 +103,8 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     """
     if len(text) > _LIST_CHARACTERS:
         return (), ()
+    phrases = _BAR.search(text) is not None
     text = text.strip().removeprefix("| ").removesuffix(" |").strip()
-    phrases = " | " in text
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
@@ -122,7 +126,8 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
 
     `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
     did not offer when they were sent. An exact list may be incomplete, so with the probability missed / known (at most
-    MOST_MISSED) a missed action is drawn instead.
+    MOST_MISSED) a missed action is drawn instead. Words of a list that are a known action together are drawn as one
+    action (`_join_known`).
 
     Without an exact list, the known actions are one more reading. If some readings contain a known action, the readings
     without one are dropped.
@@ -130,9 +135,33 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":
         missed_share = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
-        return rng.choice(missed if rng.random() < missed_share else offer.readings[0])
+        return rng.choice(missed if rng.random() < missed_share else rng.choice(_join_known(offer, known)))
     *readings, guesses = offer.readings
     fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
     pools = [*(fitting or readings), *([known] if known else [])]
     guessed = not fitting and (not pools or rng.random() < GUESSED)
     return offer.words.filled(rng.choice(guesses if guessed else rng.choice(pools)), rng)
+
+
+def _join_known(offer: Offer, known: Sequence[str]) -> Sequence[Sequence[str]]:
+    """Return the readings of an exact list: its words, or known actions of several words together with the other words.
+
+    Returns both if a word of such an action is a known action too. A solution that sends `red blue` in vain must not
+    hide `red` and `blue`.
+    """
+    (words,) = offer.readings
+    left = _space_widely(offer.spaced)
+    phrases = [action for action in dict.fromkeys(known) if " " in action and _space_widely(action) in left]
+    for phrase in phrases:
+        left = left.replace(_space_widely(phrase), "")
+    lone = set(left.split())
+    parts = {word for phrase in phrases for word in phrase.split()} - lone
+    joined = (*phrases, *(word for word in words if word not in parts))
+    if not phrases:
+        return (words,)
+    return (joined,) if parts.isdisjoint(known) else (words, joined)
+
+
+def _space_widely(text: str) -> str:
+    """Return the words of a text with a space on each side of each word, so that neighbours do not share a space."""
+    return "".join(f" {word} " for word in text.split())

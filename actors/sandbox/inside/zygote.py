@@ -43,7 +43,7 @@ def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str],
 
 
 def prepare(heavy: bool, listed: Sequence[str]) -> None:
-    """Load what every child shares, including the `listed` libraries, and delete the arguments of the command line."""
+    """Load what every child shares, including the `listed` libraries, and hide the arguments of the command line."""
     # Automatic collection of garbage stays off. The count of collections would tell a child how many came before it.
     gc.disable()
     given.load_time_zones()
@@ -52,7 +52,7 @@ def prepare(heavy: bool, listed: Sequence[str]) -> None:
     given.GIVEN.update(libraries.load(listed))
     imports.allow_imports((*(imports.PACKAGES if heavy else ()), *libraries.list_packages(listed)))
     os.chdir("/")
-    del sys.argv[:], sys.orig_argv[:]
+    sys.argv[:], sys.orig_argv[:] = [""], []
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
     # Objects that exist now are never garbage. A child that collected them would only copy their pages.
     gc.collect()

@@ -211,3 +211,28 @@ DISPUTE_LISTED = DISPUTE.replace(
 DISPUTE_PROSE = DISPUTE.replace("LIST", "")
 SOLVED = '[*(f"ask:{fact}" for fact in self.FACTS), f"decide:{self.owner}"]'
 DESCRIBED = '"Ask about all four things, then decide for whom most of them speak."'
+
+LUCK_BEFORE_STEPS = """
+import random
+
+class LeversEnv:
+    STEPS = ("open the box", "take the gold")
+    def reset(self, seed):
+        self.right, self.pulled, self.taken = random.Random(seed).choice(["red", "blue"]), "", 0
+        return "One of two levers opens the vault. Actions: red blue", {}
+    def step(self, action):
+        if not self.pulled:
+            if action not in ("red", "blue"):
+                return "Pull a lever. Actions: red blue", 0.0, False, False, {}
+            self.pulled = action
+            return f"You pull it. Actions: {self.STEPS[0]}", 0.0, False, False, {}
+        if action != self.STEPS[self.taken]:
+            return f"That is not possible. Actions: {self.STEPS[self.taken]}", -1.0, True, False, {}
+        self.taken += 1
+        if self.taken == len(self.STEPS):
+            return "You look inside.", float(self.pulled == self.right), True, False, {}
+        return f"You do it. Actions: {self.STEPS[self.taken]}", 0.0, False, False, {}
+    def solution(self):
+        return [self.right, *self.STEPS]
+"""
+"""A program that a guess between two levers decides. The steps after it are listed as words, without a bar."""

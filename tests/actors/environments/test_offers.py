@@ -221,6 +221,33 @@ def test_missed_actions_are_drawn_as_often_as_exact_lists_lacked_them():
     assert 0.2 < drawn(("red", "blue", "blue", "win"), ("win",)) < 0.3
 
 
+def test_a_bar_at_an_edge_of_a_list_marks_actions_with_spaces():
+    for listed in ("| open the box |", "open the box |", "| open the box"):
+        assert list(read_offer(f"Actions: {listed}").actions) == ["open the box"]
+
+
+def draw_all(observation, known):
+    """Return every action that is drawn, without the known actions that the list lacks."""
+    return {choose(observation, random.Random(seed), known) for seed in range(400)}
+
+
+def test_words_of_a_list_that_are_a_known_action_together_are_one_action():
+    """Otherwise a program could list a step in words that random play sends one by one, and hide luck behind it."""
+    known = ("red", "open the box")
+    assert draw_all("Actions: open the box", known) == {"open the box"}
+    assert draw_all("Actions: wait open the box 1..3", known) == {"wait", "open the box", "1", "2", "3"}
+    assert draw_all("Actions: open the box look", ("look", *known)) == {"open the box", "look"}
+    assert draw_all("Actions: open the box open the box", known) == {"open the box"}
+    assert draw_all("Actions: the box open", known) == {"the", "box", "open"}
+    assert draw_all("Actions: open the boxes", known) == {"open", "the", "boxes"}
+    assert draw_all("Actions: open the box | wait", ("open the", "wait")) == {"open the box", "wait"}
+
+
+def test_if_single_words_of_a_known_action_are_known_too_both_readings_are_drawn_from():
+    """Otherwise a solution that sends `red blue` in vain would hide `red` and `blue`."""
+    assert draw_all("Actions: red blue", ("red blue", "red")) == {"red blue", "red", "blue"}
+
+
 def test_of_an_uncertain_list_the_readings_that_have_known_actions_are_drawn_from():
     observation = "Options:\n1. go north\n2) go south"
     drawn = {choose(observation, random.Random(seed), known=("go south", "jump")) for seed in range(100)}

@@ -13,6 +13,7 @@ from tests.actors.environments.spellings import (
     DESCRIBED,
     DISPUTE_LISTED,
     DISPUTE_PROSE,
+    LUCK_BEFORE_STEPS,
     MISREAD,
     SOLVED,
     SPELLINGS,
@@ -66,6 +67,12 @@ async def test_where_a_list_is_misread_luck_is_tested_with_what_the_solution_tak
     assert {name: stage for name, stage in easy.items() if stage[:2] != ("random", False)} == {}
     sound = await last_stages(sandbox, {name: program(name) for name in MISREAD}, LIMITS["default"])
     assert {name: stage for name, stage in sound.items() if not stage[1]} == {}
+
+
+async def test_luck_does_not_hide_behind_steps_with_spaces_in_a_list_of_words(sandbox):
+    """Random play sent `open`, `the` or `box`, and so never came to the end of a play."""
+    stages = await last_stages(sandbox, {"Steps": LUCK_BEFORE_STEPS}, LIMITS["games"])
+    assert stages["Steps"][:2] == ("random", False)
 
 
 async def test_a_list_that_is_misread_is_told(sandbox):
