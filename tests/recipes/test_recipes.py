@@ -69,7 +69,9 @@ CHANGED = {
     "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
     "tools-8b": {*TOOLS, "play.thoughts", "play.window_deadline_s"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
-    "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite", "play.max_turns", "play.context_tokens"},
+    "nano-tools": {
+        "run.domain", "run.skills", "model.path", "evaluation.suite", "play.max_turns", "play.context_tokens",
+    },
     "games-0.6b": {
         "model.path", "design.max_tokens", "design.difficulties", "play.context_tokens", "play.max_turn_tokens",
         "engine.gpus", "engine.context_tokens", "engine.kv_bytes", "learner.backend", "learner.gpus",
