@@ -189,7 +189,7 @@ class Auditor:
             try:
                 moves, won = await self._try_solution(seed)
                 given = await self._given(seed, moves, job.win_return) if moves and won else ()
-                findable = bool(moves and given) and await self._can_find(seed, moves, given, job.win_return)
+                findable = moves and given and await self._can_find(seed, moves, given, job.win_return)
             except UndecidedError:
                 self.undecided += 1
                 continue
