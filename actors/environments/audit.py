@@ -196,10 +196,9 @@ class Auditor:
             listed = listed or moves is not None
             if seed in job.lost:
                 tried, solved = tried + 1, solved + won
-            if findable:
-                continue
-            numbers += any(map(NUMBER.fullmatch, given))
-            gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
+            if not findable:
+                numbers += any(map(NUMBER.fullmatch, given))
+                gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
         if listed or await self._check_lists_elsewhere():
             self.tried, self.solved = tried, solved
         if gift:
@@ -207,11 +206,10 @@ class Auditor:
 
     async def _check_lists_elsewhere(self) -> bool:
         """Return True if the solution lists actions on an instance that was won."""
+        if not (seeds := self._job.seeds):
+            return False
         try:
-            return (
-                bool(self._job.seeds)
-                and await try_until_decided(partial(self._ask_solution, self._job.seeds[0])) is not None
-            )
+            return await try_until_decided(partial(self._ask_solution, seeds[0])) is not None
         except UndecidedError:
             self.undecided += 1
             return False
@@ -297,11 +295,9 @@ class Auditor:
         Returns () if the moves return `least` without these words. Raises UndecidedError if no try decides this.
         """
         # In a thread, since long observations take time. If the program has a hint, `_play` kept the observations.
-        heard_here = tuple(self._heard[seed])
-        words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, heard_here)
+        words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, tuple(self._heard[seed]))
         for word, told_by in tellings.items():
-            again = partial(self._find_return, seed, [*told_by, *moves])
-            if is_won(await try_until_decided(again), least):
+            if is_won(await try_until_decided(partial(self._find_return, seed, [*told_by, *moves])), least):
                 words.remove(word)
         if not words or is_won(await try_until_decided(partial(self._find_return_without, words, seed, moves)), least):
             return ()
@@ -310,18 +306,17 @@ class Auditor:
     async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.
 
-        A search that times out in every try has not found them. Raises UndecidedError if no search finds them, and our
-        own faults kept a search from a result.
+        Raises UndecidedError if no search finds them and one of them failed by our own fault.
         """
-        failed = False
+        ours = False
         for _ in range(SEARCHES):
             try:
                 if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
                     return True
             except UndecidedError as undecided:
-                failed = failed or undecided.ours
-        if failed:
-            raise UndecidedError(ours=True)
+                ours = ours or undecided.ours
+        if ours:
+            raise UndecidedError(ours)
         return False
 
     async def _succeeds_after_search(
