@@ -23,7 +23,7 @@ _COMMANDS = (
 """The ways to write a verb with its argument. The first pattern matches forms such as `take lamp` and `take(lamp)`, the
 second `take_lamp`."""
 _NUMBER = re.compile(r"\d+")
-_LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
+_LAST_WORD = re.compile(r"(?<![^\W_])[^\W_]+(?=[\W_]*\Z)")
 
 
 class Slip(IntEnum):

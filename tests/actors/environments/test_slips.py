@@ -226,3 +226,9 @@ async def test_nonsense_may_win_if_it_is_offered(sandbox):
     unlisted = METALS.replace(" | none of these", "")
     verdict = await validate(sandbox, unlisted, 3, limits)
     assert verdict.stages[-1].reason == "nonsense wins: 'none of these'"
+
+
+def test_a_long_action_is_damaged_in_one_pass():
+    """A pattern that began anew at each letter took minutes, and no other program was answered meanwhile."""
+    word = "a" * 500_000
+    assert f"{word}!qqq" in [text for _, text in list_slips(f"{word}!b")[1]]
