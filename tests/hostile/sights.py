@@ -72,7 +72,7 @@ PROC = [
 MEMORY = [
     harmless("the frames of the zygote", "any(name != 'main' for name in names)", "frame, names = sys._getframe(), []\nwhile frame:\n    if 'zygote' in frame.f_code.co_filename:\n        names.append(frame.f_code.co_name)\n    frame = frame.f_back"),
     harmless("the zygote's state", "found", "import gc\ngc.unfreeze()\nfound = [each for each in gc.get_objects() if type(each).__name__ in ('ForkServer', 'epoll', 'socket', 'Confinement')]"),
-    harmless("the zygote's command line", "sys.argv or sys.orig_argv"),
+    harmless("the zygote's command line", "any(sys.argv) or sys.orig_argv"),
     harmless("how often the zygote collected", "young > 200", "import gc\nyoung = gc.get_stats()[0]['collections']"),
     harmless("processes that ended before", "spent.ru_utime + spent.ru_stime > 0", "import resource\nspent = resource.getrusage(resource.RUSAGE_CHILDREN)"),
 ]  # fmt: skip
