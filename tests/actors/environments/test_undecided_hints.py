@@ -1,8 +1,11 @@
 """Checks of a hint that a program prevents: by a timeout, or by a fault in place of a return."""
 
+import random
+
 import pytest
 
-from actors.environments.audit import audit
+from actors.environments.audit import Auditor, audit
+from actors.environments.tries import UndecidedError
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted
@@ -49,3 +52,35 @@ async def test_a_fault_in_place_of_a_return_clears_no_hint(sandbox, lost):
     outcome = await audit(sandbox, work)
     assert outcome.finding == f"hinted play play-3 returns {lost + 0.5:.2g} by 'xyzzy', which only its hint states"
     assert outcome.undecided == 0
+
+
+NOTE = """
+import random
+
+class NoteEnv:
+    def reset(self, seed):
+        self.door, self.open = random.Random(seed).choice("abcdefgh"), False
+        return f"Door {self.door} needs a password, which is on the note. Actions: read a b c d e f g h say:WORD", {}
+    def step(self, action):
+        if action == self.door and self.open:
+            return "You go in.", 1.0, True, False, {}
+        self.open = self.open or action == "say:xyzzy"
+        told = "The note says xyzzy." if action == "read" else "Nothing happens."
+        return f"{told} Actions: read a b c d e f g h say:WORD", 0.0, False, False, {}
+"""
+
+
+@pytest.mark.parametrize("failing", [False, True])
+async def test_a_search_that_our_own_faults_prevent_makes_no_finding(sandbox, monkeypatch, failing):
+    """A word that is told by a note was called a gift, if no random play could be opened."""
+    door = random.Random(3).choice("abcdefgh")
+    replay = await recorded(sandbox, NOTE, 3, ("say:xyzzy", door), True)
+    unaided = tuple(seed for seed in range(5, 200) if random.Random(seed).choice("abcdefgh") == door)[:2]
+
+    async def fail(*_):
+        raise UndecidedError(ours=True)
+
+    if failing:
+        monkeypatch.setattr(Auditor, "_succeeds_after_search", fail)
+    outcome = await audit(sandbox, job(NOTE, replay, lost=(), hint="The password is xyzzy.", unaided=unaided))
+    assert (outcome.finding, outcome.undecided) == ("", int(failing))

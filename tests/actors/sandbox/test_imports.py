@@ -13,7 +13,7 @@ from tests.actors.odd_programs import program
 STANDARD = {
     "_strptime": "_strptime._strptime('2024-02-29', '%Y-%m-%d')[0][:3]",
     "abc": "abc.ABC.__name__",
-    "argparse": "argparse.ArgumentParser(prog='play').parse_args([])",
+    "argparse": "argparse.ArgumentParser().parse_args([])",
     "array": "array.array('i', [1, 2]).tobytes()",
     "ast": "ast.literal_eval('[1, {2: 3}]')",
     "asyncio": "asyncio.Queue(3).maxsize",

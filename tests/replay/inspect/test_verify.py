@@ -22,9 +22,10 @@ from replay.ledger.records import (
 )
 from replay.ledger.reward import score_of
 from replay.store import open_reader, open_store
+from replay.store.load import load
 from spade.codec import pack_floats
 from tests.replay.kept_world import ACCIDENTS, SETTINGS, keep_world
-from tests.replay.replay_world import Pace, trajectory
+from tests.replay.replay_world import SECRET, Pace, trajectory
 
 
 def found(folder):
@@ -187,6 +188,21 @@ def test_a_window_of_a_run_that_left_voids_out_is_verified_by_the_rules_of_its_t
         score.luck, score.least_regret = 0, score.regret
     wrong = [line for line in find_problems(contents) if "least regret" in line or "designer reward" in line]
     assert 0 < len(wrong) <= sum(score.voids > 0 for score in scores)
+
+
+def test_an_audit_that_an_earlier_version_called_late_counts_as_left_out(tmp_path):
+    keep_world(tmp_path, 4, 60.0, SETTINGS)
+    with open_reader(tmp_path) as store:
+        contents = read_contents(store)
+    environment = next(each for each in contents.environments.values() if each.audit and each.audit.state == "passed")
+    environment.audit.state = "late"
+    contents.counters.audits_left_out += 1
+    with open_store(tmp_path, "nosync") as store:
+        changes = [("environments", environment.id, environment), ("meta", "counters", contents.counters)]
+        store.commit(store.encode(changes))
+    assert found(tmp_path) == []
+    with open_reader(tmp_path) as store:
+        load(store, SETTINGS, SECRET)
 
 
 def test_a_flipped_bit_in_a_log_probability_is_named(kept):
