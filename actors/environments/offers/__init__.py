@@ -32,8 +32,6 @@ _LIST_CHARACTERS = 2 * _END_CHARACTERS
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
-_BAR = re.compile(r"(?:^|\s)\|(?:\s|$)")
-"""A bar that separates actions, or stands at an edge of a list."""
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(
@@ -88,7 +86,7 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
     words = Words(observation, draw)
     exact, ranges = _read_exact(listed, draw)
     if exact:
-        return Offer("listed", (exact,), words, ranges, "" if _BAR.search(listed) else listed)
+        return Offer("listed", (exact,), words, ranges, "" if "|" in listed else listed)
     guesses = filter_sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
     found = find_readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
@@ -103,7 +101,7 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     """
     if len(text) > _LIST_CHARACTERS:
         return (), ()
-    phrases = _BAR.search(text) is not None
+    phrases = "|" in text
     text = text.strip().removeprefix("| ").removesuffix(" |").strip()
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
@@ -152,13 +150,12 @@ def _join_known(offer: Offer, known: Sequence[str]) -> Sequence[Sequence[str]]:
     (words,) = offer.readings
     left = _space_widely(offer.spaced)
     phrases = [action for action in dict.fromkeys(known) if " " in action and _space_widely(action) in left]
-    for phrase in phrases:
-        left = left.replace(_space_widely(phrase), "")
-    lone = set(left.split())
-    parts = {word for phrase in phrases for word in phrase.split()} - lone
-    joined = (*phrases, *(word for word in words if word not in parts))
     if not phrases:
         return (words,)
+    for phrase in phrases:
+        left = left.replace(_space_widely(phrase), "")
+    parts = {word for phrase in phrases for word in phrase.split()}.difference(left.split())
+    joined = (*phrases, *(word for word in words if word not in parts))
     return (joined,) if parts.isdisjoint(known) else (words, joined)
 
 

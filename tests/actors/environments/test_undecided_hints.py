@@ -9,7 +9,7 @@ from actors.environments.tries import UndecidedError
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted
-from tests.actors.environments.test_audited_losses import NUMBERS, SECRET, SHORTCUT, job, recorded
+from tests.actors.environments.test_audited_losses import NUMBERS, SECRET, SHORTCUT, TOOL, job, recorded
 
 HINT = "Where no door opens, say Xyzzy."
 STEP = "    def step(self, action):\n"
@@ -84,3 +84,6 @@ async def test_a_search_that_our_own_faults_prevent_makes_no_finding(sandbox, mo
         monkeypatch.setattr(Auditor, "_succeeds_after_search", fail)
     outcome = await audit(sandbox, job(NOTE, replay, lost=(), hint="The password is xyzzy.", unaided=unaided))
     assert (outcome.finding, outcome.undecided) == ("", int(failing))
+    solved = job(TOOL.replace("TRAP", "False"), won=(), hint="Use the lantern or the ladder.")
+    outcome = await audit(sandbox, solved)
+    assert (outcome.finding, outcome.undecided) == ("", len(solved.lost) * failing)
