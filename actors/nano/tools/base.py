@@ -15,6 +15,8 @@ LEAST = 2
 MOST_NEED = 4
 PRINTED_SPARE = 1
 """The most wrong candidates that a program allows if it prints the rule."""
+WITHHELD = 3
+"""Steps of difficulty that a withheld rule adds. They are as many as three further instructions add."""
 MOST_TURNS = 16
 DONE = "<answer>done</answer>"
 FINISHED = "All requests are done."
@@ -88,7 +90,7 @@ class ServiceKnobs:
     def level(self) -> int:
         """Return the difficulty, 1 to LEVELS."""
         size = (self.need - LEAST) + (len(self.among) - LEAST) + (self.depth - 1)
-        search = PRINTED_SPARE - self.spare if self.printed else 3
+        search = PRINTED_SPARE - self.spare if self.printed else WITHHELD
         return min(LEVELS, 1 + (size + search) * 3 // 4)
 
     def write_rule(self, sentence: str) -> str:

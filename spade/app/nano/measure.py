@@ -12,17 +12,16 @@ from actors.nano.world import World
 from actors.text.profile import ChatMessage, Document
 from spade.app.nano.simulation import SIMULATIONS
 from spade.codec import pack_ids, unpack_ids
-from spade.config import Engine
+from spade.config import Engine, load
 from spade.progress import show
 from spade.protocol import Generate, Weights
 from spade.seeds import derive
 from spade.tokens import Tokenizer
 
 TEMPERATURE = 1.0
-DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
 ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
-PLAY_TOKENS = 448
-"""The context of a play, as in the recipe nano-tools. A play without room for another turn ends. Games are shorter."""
+RECIPE = "nano-tools"
+"""The recipe that limits the tokens of designs, hints and plays. A play without room for another turn ends."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Checkpoint:
         self.tokenizer = Tokenizer.load(folder)
         settings = Engine(rows=ROWS, context_tokens=CONTEXT_TOKENS, kv_bytes=KV_BYTES, device="cpu")
         self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
+        self.recipe = load(RECIPE)
         self.world = world
         self.seed = seed
         self.requests = self.sampled = 0
@@ -54,11 +54,13 @@ class Checkpoint:
         """Sample answers to design requests, which are drawn like the requests of demonstrations."""
         rng = random.Random(derive(b"", "nano report: designs", self.seed))
         requests = [design(self.world, rng, *choose(self.world, rng, documents), documents)[:1] for _ in range(count)]
-        return self._answers(requests, DESIGN_TOKENS)
+        return self._answers(requests, self.recipe.design.max_tokens)
 
     def hints(self, sources: Sequence[str]) -> list[str]:
         """Sample a hint for each program."""
-        answers = self._answers([self.world.profile.hint(source) for source in sources], HINT_TOKENS)
+        answers = self._answers(
+            [self.world.profile.hint(source) for source in sources], self.recipe.design.hint_max_tokens
+        )
         return [self.world.profile.hint_text(answer) for answer in answers]
 
     def returns(self, plays: Sequence[Play]) -> list[float]:
@@ -66,6 +68,7 @@ class Checkpoint:
 
         The programs run in this process, without a sandbox. So the nano world must have written them, not a model.
         """
+        limits = self.recipe.play
         simulations = [SIMULATIONS[self.world.name](play.source) for play in plays]
         chat_formats = [self.world.chat_format() for _ in plays]
         played = [begin(simulation, play.seed) for simulation, play in zip(simulations, plays, strict=True)]
@@ -75,7 +78,7 @@ class Checkpoint:
             contexts[number] = self.tokenizer.prompt_ids(opening.messages, tools=opening.tools)
         with show("playing", len(plays), lambda: len(plays) - len(contexts)):
             while contexts:
-                answers = self._sample(list(contexts.values()), TURN_TOKENS)
+                answers = self._sample(list(contexts.values()), limits.max_turn_tokens)
                 for number, answer in zip(list(contexts), answers, strict=True):
                     chat_format = chat_formats[number]
                     move = chat_format.act(self.tokenizer.decode(answer, chat_format.marks))
@@ -83,7 +86,7 @@ class Checkpoint:
                     pending = played[number].pending
                     if pending is not None:
                         contexts[number] += answer + self.tokenizer.turn_ids(answer, chat_format.turn(pending, move))
-                    if pending is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
+                    if pending is None or len(contexts[number]) + limits.max_turn_tokens > limits.context_tokens:
                         del contexts[number]
         return [conversation.episode_return for conversation in played]
 
