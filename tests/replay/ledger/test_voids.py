@@ -149,7 +149,7 @@ def test_lost_plays_count_as_void_by_the_share_of_their_instances_that_the_solut
     assert [a_score(by_seed(), window(4, solved)).luck for solved in (0, 1, 2, 3, 4)] == [32, 24, 16, 8, 0]
 
 
-@pytest.mark.parametrize("environment", [window(state="left out"), window(lost=())])
+@pytest.mark.parametrize("environment", [window(state="late"), window(state="left out"), window(lost=())])
 def test_without_an_audit_of_lost_instances_nothing_is_known_of_luck(environment):
     assert a_score(by_seed(), environment).luck == 0
 
