@@ -86,15 +86,24 @@ class GameAdmission(Admission[str]):
         return f"{turns} turns"
 
     async def random(self) -> str:
-        """Check that random actions seldom win."""
+        """Check that random actions seldom win.
+
+        If no list has an action of the solution, half of the random actions could not win. So actions of the solution
+        alone are put to the same test.
+        """
         if self.limits.readable_actions and self.offer.kind == "guessed":
             raise RejectedError(UNREADABLE)
 
         def play(seed: int) -> Awaitable[Transcript[str]]:
             return self.form.probe(seed, self.form.anything)
 
+        def play_unoffered(seed: int) -> Awaitable[Transcript[str]]:
+            return self.form.probe(seed, self.form.unoffered)
+
         first = self.form.transcripts[:1] if self.form.reads == "inside" else []
         result = await self.seldom_wins("random play", first, self.refused_share, play)
+        if self.form.known and all(sent.is_missed for sent in self.form.known):
+            await self.seldom_wins("random play of actions that no list has", [], self.refused_share, play_unoffered)
         return f"{result}{self.remark}"
 
     async def constant(self) -> str:
@@ -223,6 +232,6 @@ class GameAdmission(Admission[str]):
             shown = ", ".join(found.readings[0])[:80]
             drawn = f"so actions were drawn from readings such as [{shown}]{solution}"
             return f"; uncertain: its list is not in the prescribed form, {drawn}"
-        if self.form.unoffered:
-            return f"; no list that can be read has the solution's action {self.form.unoffered[0][:40]!r}"
+        if missed := [sent.action for sent in self.form.known if sent.is_missed]:
+            return f"; no list that can be read has the solution's action {missed[0][:40]!r}"
         return ""

@@ -3,8 +3,10 @@
 Pure. The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
+import random
 import re
 from collections.abc import Iterable, Sequence
+from string import ascii_lowercase
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
@@ -12,7 +14,7 @@ from actors.environments.tools.evidence import READ_CHARACTERS, collect_leaves, 
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, SearchableText, normalise_visible
-from spade.protocol import Observed
+from spade.protocol import Observed, ToolCall
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Bounds of the length of an action sequence that a hint must not state. Shorter sequences may be equal by chance.
@@ -20,10 +22,14 @@ Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
+_SIGN = re.compile(r"[^\W_]")
+_LIKE = ascii_lowercase, "123456789"
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
 MOST_FORMED = 256
 """The largest number of actions of one form that a player can be expected to try."""
+
+NO_HINT = SearchableText("")
 
 ActionForm = tuple[str, ...]
 """The words of an action, with "#" for each number and "*" for each short word."""
@@ -49,16 +55,16 @@ def heard(seen: Observed) -> str:
     return "\n".join(texts)[:READ_CHARACTERS]
 
 
-def keep_findable(play: PlayerView[Acted], moves: Sequence[Acted]) -> PlayerView[Acted]:
+def keep_findable(play: PlayerView[Acted], moves: Sequence[Acted], hint: SearchableText = NO_HINT) -> PlayerView[Acted]:
     """Return the beginning of a play, up to its first action that no player can find.
 
-    Such an action is not offered, and it contains a word of `moves` that no observation before it states. So no player
-    sees the program's answer to it.
+    Such an action is not offered, and it contains a word of `moves` or of the hint that no observation before it
+    states. So no player without the hint sees the program's answer to it.
     """
     shown, secret = list[SearchableText](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
         shown.append(SearchableText(observation[:READ_CHARACTERS]))
-        sought = secret.intersection(_split_words(action))
+        sought = [word for word in _split_words(action) if word in secret or hint.states(word)]
         unknown = any(not any(text.states(word) for text in shown) for word in sought)
         if unknown and not _is_offered(action, observation):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
@@ -158,7 +164,7 @@ def find_stated_words(
     stated = [word for word in find_unseen_words(_drop_submissions(moves), ()) if hint.states(word)]
     if not stated:
         return [], {}
-    findable = [keep_findable(play, moves) for play in plays]
+    findable = [keep_findable(play, moves, hint) for play in plays]
     own = [play for play in findable if list(play.actions) == list(moves[: len(play.actions)])]
     unseen = find_unseen_words(moves, own)
     words = [word for word in stated if word in unseen]
@@ -204,6 +210,25 @@ def _split_action(action: str | Move) -> list[str]:
 def drop_words(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
     """Return the actions that contain none of the words."""
     return [action for action in actions if not set(_split_action(action)) & set(words)]
+
+
+def replace_words(moves: Iterable[Move], words: Sequence[str], rng: random.Random) -> list[Move] | None:
+    """Return the moves with random letters and digits in place of the words.
+
+    Returns None if a word cannot be replaced, for example because it joins several short values.
+    """
+    others = {word: _SIGN.sub(lambda sign: rng.choice(_LIKE[sign[0].isdecimal()]), word) for word in words}
+
+    def change(text: str) -> str:
+        for word, other in others.items():
+            text = text.replace(word, other)
+        return text
+
+    changed = [
+        Move(change(move.action), tuple(ToolCall(call.name, change(call.arguments)) for call in move.calls))
+        for move in moves
+    ]
+    return changed if drop_words(changed, words) == changed else None
 
 
 def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from actors.environments.audit import Auditor, audit
+from actors.environments.audit import audit
+from actors.environments.audit.hints import HintChecks
 from actors.environments.tries import UndecidedError
 from actors.sandbox import open_sandbox
 from spade.config import Sandbox as Limits
@@ -81,7 +82,7 @@ async def test_a_search_that_our_own_faults_prevent_makes_no_finding(sandbox, mo
         raise UndecidedError(ours=True)
 
     if failing:
-        monkeypatch.setattr(Auditor, "_succeeds_after_search", fail)
+        monkeypatch.setattr(HintChecks, "_succeeds_after_search", fail)
     outcome = await audit(sandbox, job(NOTE, replay, lost=(), hint="The password is xyzzy.", unaided=unaided))
     assert (outcome.finding, outcome.undecided) == ("", int(failing))
     solved = job(TOOL.replace("TRAP", "False"), won=(), hint="Use the lantern or the ladder.")

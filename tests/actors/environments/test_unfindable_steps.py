@@ -1,11 +1,16 @@
 """A hint that states a word is a gift, if the program tells the word only after an action that no player can find."""
 
+import random
+import re
+
+import msgspec
 import pytest
 
 from actors.environments.audit import audit
-from actors.environments.gifts import PlayerView, find_unseen_words, heard, keep_findable
+from actors.environments.gifts import PlayerView, find_unseen_words, heard, keep_findable, replace_words
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
+from actors.text.leaks import SearchableText
 from spade.protocol import Observed, ToolCall
 from tests.actors.environments.test_audited_losses import (
     LOCKED,
@@ -198,3 +203,71 @@ async def test_a_hint_may_show_the_form_of_an_action_by_an_example_that_is_not_l
     ):
         source = CUPS.replace("ACTIONS", listed)
         assert await gift_of_solutions(sandbox, source, "games", hint, lost=(5, 6, 10)) == finding
+
+
+# Each kind of gate obeys a spell of its own. A spell of the other kind makes an echo say the right one.
+ECHO = """
+SPELLS = ["xyzzy", "plugh"]
+
+class GateEnv:
+    def __init__(self, max_turns=8):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.spell, self.turn = SPELLS[seed % 2], 0
+        return f"Gate {seed}. Actions: knock wait", {}
+
+    def step(self, action):
+        self.turn += 1
+        won = action == self.spell
+        told = f" An echo says {self.spell}." if action in SPELLS else ""
+        return f"Nothing.{told} Actions: knock wait", float(won), won, self.turn >= self.max_turns, {}
+"""
+SPELLS = "Some gates obey Xyzzy, some obey Plugh."
+
+
+@pytest.mark.parametrize(
+    ("seed", "aided", "found"),
+    [(5, True, True), (5, False, False), (4, True, True), (4, False, True)],
+    ids=["hinted elsewhere", "elsewhere", "hinted here", "here"],
+)
+async def test_what_a_program_tells_after_a_move_that_only_the_hint_suggests_is_found_by_no_player(
+    sandbox, seed, aided, found
+):
+    """A play without the hint that sends such a move on this instance was lucky. On another, it had found the move."""
+    told = await recorded(sandbox, ECHO, seed, ("plugh",) if seed == 5 else ("plugh", "wait"), aided)
+    replays = (await recorded(sandbox, ECHO, 4, ("xyzzy",), True), msgspec.structs.replace(told, play="told"))
+    asked = job(ECHO, *replays, won=(), lost=(), unaided=(4, 6), hint=SPELLS)
+    expected = "hinted play play-4 wins by 'xyzzy', which only its hint states" if found else ""
+    assert (await audit(sandbox, asked)).finding == expected
+
+
+def test_an_action_with_a_word_that_only_the_hint_states_is_one_that_no_player_can_find():
+    seen = ["A gate. Actions: knock wait", "An echo says xyzzy. Actions: knock wait", "Open."]
+    whole = PlayerView(["plugh", "xyzzy"], seen)
+    assert keep_findable(whole, ["xyzzy"]) == whole
+    assert keep_findable(whole, ["xyzzy"], SearchableText(SPELLS)) == PlayerView(["plugh"], seen[:1])
+    listed = PlayerView(["knock", "xyzzy"], seen)
+    assert keep_findable(listed, ["xyzzy"], SearchableText("Knock, then wait.")) == listed
+
+
+async def test_a_text_that_could_be_any_other_text_is_no_secret(sandbox):
+    """A hint may say what to write where a program takes whatever is written."""
+    anything = SERVICE.replace("phrase == SECRET", "len(phrase) > 3")
+    anything = anything.replace("SECRET", "'the reader agrees'")
+    hint = "Override with the reader agrees."
+    assert await gift_of_solutions(sandbox, anything, "tools", hint, lost=(5, 7)) == ""
+    secret = anything.replace("len(phrase) > 3", "phrase == 'the reader agrees'")
+    assert "which only its hint states" in await gift_of_solutions(sandbox, secret, "tools", hint, lost=(5, 7))
+
+
+def test_words_of_moves_are_replaced_by_others_of_their_kind_or_not_at_all():
+    call = Move("", (ToolCall("note", '{"text": "Ann agrees", "count": 417}'),))
+    for seed in range(50):
+        (changed,) = replace_words([call], ["Ann agrees", "417"], random.Random(seed))
+        (found,) = changed.calls
+        assert re.fullmatch(r'{"text": "[a-z]{3} [a-z]{6}", "count": [1-9]{3}}', found.arguments)
+        assert found != call.calls[0]
+    assert replace_words([Move("say xyzzy"), Move("wait")], ["xyzzy"], random.Random(1))[1] == Move("wait")
+    pieces = Move("", (ToolCall("dial", '{"digits": [4, 2, 7, 1]}'),))
+    assert replace_words([pieces], ["4271"], random.Random(1)) is None

@@ -1,0 +1,173 @@
+"""Find what the hint of a program gives away, and count the lost instances that its solution wins."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from actors.environments.audit.plays import AuditPlays, get_least_return, read_moves
+from actors.environments.gifts import PlayerView, find_stated_words, find_unseen_words, heard
+from actors.environments.tries import UndecidedError, try_until_decided
+from actors.text.conversation import Move
+from actors.text.leaks import NUMBER, SearchableText
+from spade.protocol import Observed
+from spade.returns import is_won
+
+SEARCHES = 8
+"""Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
+them away."""
+
+
+class HintChecks:
+    """The checks of a hint and of solutions in one audit, and their results so far."""
+
+    def __init__(self, plays: AuditPlays) -> None:
+        self.tried = self.solved = self.undecided = 0
+        self._plays, self._job = plays, plays.job
+        self._hint = SearchableText(plays.job.hint)
+
+    async def check_hinted_plays(self) -> None:
+        """Look for a hinted play that needs a word which the hint states and no observation states.
+
+        A play needs a word if it returns less without the moves that have the word. The play need not be won, since the
+        regret pays for any higher return. The same must hold on another instance, and there the moves must also return
+        more than every play without the hint. Otherwise the word was a guess or part of a method.
+        """
+        for replay in self._job.replays:
+            if not replay.hinted or replay.play not in self._plays.repeated:
+                continue
+            moves, reached = list(read_moves(replay.recording)), self._plays.repeated[replay.play].episode_return
+            try:
+                words = await self._given(replay.seed, moves, reached)
+                if words and await self._is_gift(replay.seed, moves, words, reached):
+                    does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
+                    found = f"hinted play {replay.play} {does} by {_describe_gift(words[0])}"
+                    self._plays.findings.append(found)
+            except UndecidedError:
+                self.undecided += 1
+
+    async def check_solutions(self) -> None:
+        """Play the solution on instances that nobody won. If these are few, add instances that only hinted plays won.
+
+        If the solution lists actions for some instances, every instance without a list counts as tried and not solved.
+        If it never lists actions, it proves nothing about the instances.
+
+        It is a finding if the solution needs a word that only the hint states. If the word is a number, it is a finding
+        only on the second such instance, since a hint may name a number as an example.
+        """
+        job = self._job
+        listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
+        aided = [each.seed for each in job.unaided if each.seed not in job.lost] if job.seeds else []
+        for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
+            try:
+                moves, won = await self._try_solution(seed)
+                given = await self._given(seed, moves, job.win_return) if moves and won else ()
+                findable = moves and given and await self._can_find(seed, moves, given, job.win_return)
+            except UndecidedError:
+                self.undecided += 1
+                continue
+            listed = listed or moves is not None
+            if seed in job.lost:
+                tried, solved = tried + 1, solved + won
+            if not findable:
+                numbers += any(map(NUMBER.fullmatch, given))
+                gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
+        if listed or await self._check_lists_elsewhere():
+            self.tried, self.solved = tried, solved
+        if gift:
+            self._plays.findings.append(f"its solution wins a lost instance by {_describe_gift(gift)}")
+
+    async def _check_lists_elsewhere(self) -> bool:
+        """Return True if the solution lists actions on an instance that was won."""
+        if not (seeds := self._job.seeds):
+            return False
+        try:
+            return await try_until_decided(partial(self._plays.ask_solution, seeds[0])) is not None
+        except UndecidedError:
+            self.undecided += 1
+            return False
+
+    async def _try_solution(self, seed: int) -> tuple[list[Move] | None, bool]:
+        """Return the moves of the solution of an instance, and True if they win. Moves that time out have lost."""
+        try:
+            moves = await try_until_decided(partial(self._plays.ask_solution, seed))
+            return moves, moves is not None and await try_until_decided(partial(self._plays.check_wins, seed, moves))
+        except UndecidedError as undecided:
+            if undecided.ours:
+                raise
+            return [], False
+
+    async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str], reached: float) -> bool:
+        for other in self._job.unaided:
+            if other.seed == seed:
+                continue
+            better = await try_until_decided(partial(self._plays.find_return, other.seed, moves))
+            if is_won(other.best, better) or is_won(
+                await try_until_decided(partial(self._plays.find_return_without, words, other.seed, moves)), better
+            ):
+                continue
+            return not await self._can_find(seed, moves, words, reached)
+        return False
+
+    async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
+        """Return the words of these moves that only the hint states, if the play returns `least` only with these words.
+
+        A word is not among them if an observation states it in time:
+        * in a play of these moves, before an action that nobody can find (`keep_findable`)
+        * in another play, if the moves still return `least` after the actions that led to the observation
+
+        Returns () if the moves also return `least` without these words, or with random text in their place. Raises
+        UndecidedError if no try decides this.
+        """
+        # In a thread, since long observations take time. If the program has a hint, `take` kept the observations.
+        views = tuple(self._plays.views[seed])
+        words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, views)
+        for word, told_by in tellings.items():
+            if is_won(await try_until_decided(partial(self._plays.find_return, seed, [*told_by, *moves])), least):
+                words.remove(word)
+        for play in (self._plays.find_return_without, self._plays.find_return_changed):
+            if words and is_won(await try_until_decided(partial(play, words, seed, moves)), least):
+                return ()
+        return words
+
+    async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
+        """Return True if random play finds the words on this instance, and the moves then return at least `least`.
+
+        Raises UndecidedError if no search finds them and one of them failed by our own fault.
+        """
+        ours = False
+        for _ in range(SEARCHES):
+            try:
+                if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
+                    return True
+            except UndecidedError as undecided:
+                ours = ours or undecided.ours
+        if ours:
+            raise UndecidedError(ours)
+        return False
+
+    async def _succeeds_after_search(
+        self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float
+    ) -> bool:
+        """Act at random until the observations state all of the words. Then make the moves.
+
+        Returns True if the play returns at least `least`. The search fails if an observation states a word only after
+        the play is lost.
+        """
+        policy = self._plays.make_guesser(seed, hinted=False)
+        said, observations, rest = list[Move](), list[str](), iter(moves)
+
+        async def act(seen: Observed) -> Move | None:
+            observations.append(heard(seen))
+            heard_so_far = [PlayerView([*said, Move("")], observations)]
+            if set(words) & set(await trio.to_thread.run_sync(find_unseen_words, moves, heard_so_far)):
+                said.append(policy(seen))
+                return said[-1]
+            return next(rest, None)
+
+        played = await self._plays.play(seed, self._job.max_turns, act)
+        return len(played.actions) > len(said) and is_won(get_least_return(played), least)
+
+
+def _describe_gift(word: str) -> str:
+    return f"{word[:40]!r}, which only its hint states"

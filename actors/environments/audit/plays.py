@@ -1,0 +1,159 @@
+"""Play a program in its audit, and keep what the plays showed."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import trio
+
+from actors.environments.domains import DOMAINS
+from actors.environments.gifts import PlayerView, drop_words, heard, replace_words
+from actors.environments.offers import Sent, read_offer
+from actors.environments.trials import Policy, RejectedError, Trials
+from actors.environments.tries import UndecidedError, check_decided
+from actors.sandbox import Sandbox
+from actors.sandbox.host import PLAYS
+from actors.sandbox.wire import SolutionReply, Solve, Step
+from actors.text.actions import read_typed_action
+from actors.text.conversation import Conversation, Move, Player, play_conversation
+from spade.config import DomainName
+from spade.errors import RunError
+from spade.protocol import AuditJob, Faulted, Observed, RecordedPlay, Recording
+from spade.returns import is_won
+
+
+class RepeatedPlay(NamedTuple):
+    """A recorded play that was repeated, and its result."""
+
+    recorded: RecordedPlay
+    sent: Sequence[Sent[Move]]
+    episode_return: float
+
+
+class AuditPlays:
+    """All plays of one audit, and its findings."""
+
+    def __init__(self, sandbox: Sandbox, job: AuditJob, domain: DomainName) -> None:
+        self.job = job
+        self.rng = random.Random(job.draw)
+        self.findings: list[str] = []
+        self.steps = 0
+        self.answering_s = 0.0
+        """The time of the program's calls, counted as in `ChildProcess.counted_s`."""
+        self.repeated: dict[str, RepeatedPlay] = {}
+        self.views: defaultdict[int, list[PlayerView[Move]]] = defaultdict(list)
+        """What the plays of each instance showed. It stays empty without a hint."""
+        self._sandbox = sandbox
+        self._name, self._domain = domain, DOMAINS[domain]
+        self._opened = 0
+
+    def make_guesser(self, seed: int, hinted: bool) -> Policy[Move]:
+        """Make a player for one play, who also sends moves that agents sent on other instances.
+
+        Moves on this instance might be its solution. Without `hinted`, no move comes from a play with the hint.
+        """
+        sent = [
+            move
+            for play in self.repeated.values()
+            if play.recorded.seed != seed and (hinted or not play.recorded.hinted)
+            for move in play.sent
+        ]
+        return self._domain.guesser(self.rng, self.job.reads, sent)
+
+    async def play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
+        """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
+        played = await self.play_on(seed, max_turns, player)
+        self.take(seed, played)
+        return played
+
+    async def play_on(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
+        """Play to the end or the first fault, of whatever kind."""
+        self._opened += 1
+        name = f"audit of {self.job.environment}#{self.job.lease}, {self._opened}"
+
+        async def step(turn: int, move: Move) -> Observed | Faulted:
+            answer = await self._sandbox.step(name, turn, move.action, move.calls)
+            self.steps += 1
+            return answer
+
+        try:
+            first = await self._sandbox.open(name, self.job.source, seed, max_turns)
+            return await play_conversation(first, max_turns, step, player)
+        finally:
+            self.answering_s += self._sandbox.close(name)
+
+    def take(self, seed: int, played: Conversation[Move]) -> None:
+        """Keep what a play showed. Raises UndecidedError if the play proves nothing."""
+        check_decided(played.answers[-1])
+        if self.job.hint:
+            self.views[seed].append(PlayerView(played.actions, list(map(heard, played.observed))))
+
+    async def find_return(self, seed: int, moves: Iterable[Move]) -> float:
+        """Play these moves. Returns the return of the play."""
+        return get_least_return(await self.play(seed, self.job.max_turns, follow_moves(moves)))
+
+    async def find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
+        """Play the moves that contain none of the words, then random moves. A program could notice a mere stop."""
+        player = follow_moves(drop_words(moves, words), self._domain.guesser(self.rng, self.job.reads, ()))
+        return get_least_return(await self.play(seed, self.job.max_turns, player))
+
+    async def find_return_changed(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
+        """Play the moves with random text in place of the words. Returns -1 if a word cannot be replaced."""
+        changed = replace_words(moves, words, self.rng)
+        return -1.0 if changed is None else await self.find_return(seed, changed)
+
+    async def check_wins(self, seed: int, moves: Iterable[Move]) -> bool:
+        """Return True if these moves win."""
+        return is_won(await self.find_return(seed, moves), self.job.win_return)
+
+    async def ask_solution(self, seed: int) -> list[Move] | None:
+        """Ask the program for its solution of an instance, as moves.
+
+        Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
+        fails.
+        """
+        job, limits = self.job, self._sandbox.limits
+        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, self._name)
+        try:
+            async with trials.opened(seed, PLAYS) as (process, _):
+                solved = await trials.ask(process, Solve())
+        except RejectedError:
+            return []
+        except RunError:
+            raise UndecidedError(ours=True) from None
+        finally:
+            self.answering_s += trials.counted_s
+        return self._domain.solution(solved, job.reads) if isinstance(solved, SolutionReply) else []
+
+
+async def read_sent(moves: Sequence[Move], played: Conversation[Move]) -> Sequence[Sent[Move]]:
+    """Return the moves of a play, each with the observation before it. A move before which the play ended is left
+    out."""
+    sent = list[Sent[Move]]()
+    for move, seen in zip(moves, played.answers, strict=False):
+        if isinstance(seen, Observed):
+            await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
+            missed = not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
+            sent.append(Sent(move, seen.observation, missed))
+    return sent
+
+
+def get_least_return(played: Conversation[Move]) -> float:
+    """Return the return of a play. A play that ends in a fault has the least return, so that it clears no hint."""
+    return -1.0 if isinstance(played.answers[-1], Faulted) else played.episode_return
+
+
+def read_moves(recording: Recording) -> Iterator[Move]:
+    """Yield the moves of a recorded play."""
+    return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
+
+
+def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] = lambda _: None) -> Player[Move]:
+    """Return a player that makes these moves, then the moves of `then`. Without `then`, the player leaves the play."""
+    left = iter(moves)
+
+    async def act(seen: Observed) -> Move | None:
+        return next(left, None) or then(seen)
+
+    return act
