@@ -83,7 +83,7 @@ async def test_a_search_that_our_own_faults_prevent_makes_no_finding(sandbox, mo
 
     if failing:
         monkeypatch.setattr(HintChecks, "_succeeds_after_search", fail)
-    outcome = await audit(sandbox, job(NOTE, replay, lost=(), hint="The password is xyzzy.", unaided=unaided))
+    outcome = await audit(sandbox, job(NOTE, replay, won=(), lost=(), hint="The password is xyzzy.", unaided=unaided))
     assert (outcome.finding, outcome.undecided) == ("", int(failing))
     solved = job(TOOL.replace("TRAP", "False"), won=(), hint="Use the lantern or the ladder.")
     outcome = await audit(sandbox, solved)
