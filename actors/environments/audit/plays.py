@@ -43,7 +43,7 @@ class AuditPlays:
         """The time of the program's calls, counted as in `ChildProcess.counted_s`."""
         self.repeated: dict[str, RepeatedPlay] = {}
         self.views: defaultdict[int, list[PlayerView[Move]]] = defaultdict(list)
-        """What the plays of each instance showed. It stays empty without a hint."""
+        """The plays of each instance, as their player saw them. It stays empty without a hint."""
         self._sandbox = sandbox
         self._name, self._domain = domain, DOMAINS[domain]
         self._opened = 0
