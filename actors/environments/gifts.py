@@ -13,7 +13,7 @@ from actors.environments.offers import read_offer
 from actors.environments.tools.evidence import READ_CHARACTERS, collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, THOUSANDS, SearchableText, normalise_visible
+from actors.text.leaks import LEAST, NUMBER, THOUSANDS, SearchableText, normalise_visible
 from spade.protocol import Observed, ToolCall
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
@@ -22,8 +22,6 @@ Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
-_SIGN = re.compile(r"[^\W_]")
-_LIKE = ascii_lowercase, "123456789"
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
 MOST_FORMED = 256
@@ -213,21 +211,22 @@ def drop_words(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
 
 
 def replace_words(moves: Iterable[Move], words: Sequence[str], rng: random.Random) -> list[Move] | None:
-    """Return the moves with random letters and digits in place of the words.
+    """Return the moves with random letters in place of the words in the arguments of calls.
 
-    Returns None if a word cannot be replaced, for example because it joins several short values.
+    Returns None if a word cannot be replaced: a number, a word of an action, or a word that joins several values. The
+    letters differ in number from the word, so that they do not have its form.
     """
-    others = {word: _SIGN.sub(lambda sign: rng.choice(_LIKE[sign[0].isdecimal()]), word) for word in words}
+    if any(NUMBER.fullmatch(word) for word in words):
+        return None
+    others = {word: "".join(rng.choices(ascii_lowercase, k=len(word) + rng.choice((1, 2, 3)))) for word in words}
 
-    def change(text: str) -> str:
+    def change(call: ToolCall) -> ToolCall:
+        text = call.arguments
         for word, other in others.items():
             text = text.replace(word, other)
-        return text
+        return ToolCall(call.name, text)
 
-    changed = [
-        Move(change(move.action), tuple(ToolCall(call.name, change(call.arguments)) for call in move.calls))
-        for move in moves
-    ]
+    changed = [Move(move.action, tuple(map(change, move.calls))) for move in moves]
     return changed if drop_words(changed, words) == changed else None
 
 

@@ -116,8 +116,8 @@ class HintChecks:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
         * in another play, if the moves still return `least` after the actions that led to the observation
 
-        Returns () if the moves also return `least` without these words, or with random text in their place. Raises
-        UndecidedError if no try decides this.
+        Returns () if the moves also return `least` without these words, or with random letters in their place
+        (`replace_words`). Raises UndecidedError if no try decides this.
         """
         # In a thread, since long observations take time. If the program has a hint, `take` kept the observations.
         views = tuple(self._plays.views[seed])

@@ -99,7 +99,7 @@ class AuditPlays:
         return get_least_return(await self.play(seed, self.job.max_turns, player))
 
     async def find_return_changed(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves with random text in place of the words. Returns -1 if a word cannot be replaced."""
+        """Play the moves with random letters in place of the words. Returns -1 if a word cannot be replaced."""
         changed = replace_words(moves, words, self.rng)
         return -1.0 if changed is None else await self.find_return(seed, changed)
 

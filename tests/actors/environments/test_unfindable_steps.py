@@ -257,17 +257,16 @@ async def test_a_text_that_could_be_any_other_text_is_no_secret(sandbox):
     anything = anything.replace("SECRET", "'the reader agrees'")
     hint = "Override with the reader agrees."
     assert await gift_of_solutions(sandbox, anything, "tools", hint, lost=(5, 7)) == ""
-    secret = anything.replace("len(phrase) > 3", "phrase == 'the reader agrees'")
-    assert "which only its hint states" in await gift_of_solutions(sandbox, secret, "tools", hint, lost=(5, 7))
+    for secret in ("phrase == 'the reader agrees'", "len(phrase) == 17"):
+        changed = anything.replace("len(phrase) > 3", secret)
+        assert "which only its hint states" in await gift_of_solutions(sandbox, changed, "tools", hint, lost=(5, 7))
 
 
-def test_words_of_moves_are_replaced_by_others_of_their_kind_or_not_at_all():
+def test_texts_of_calls_are_replaced_by_texts_of_another_length_and_nothing_else_is_replaced():
     call = Move("", (ToolCall("note", '{"text": "Ann agrees", "count": 417}'),))
     for seed in range(50):
-        (changed,) = replace_words([call], ["Ann agrees", "417"], random.Random(seed))
-        (found,) = changed.calls
-        assert re.fullmatch(r'{"text": "[a-z]{3} [a-z]{6}", "count": [1-9]{3}}', found.arguments)
-        assert found != call.calls[0]
-    assert replace_words([Move("say xyzzy"), Move("wait")], ["xyzzy"], random.Random(1))[1] == Move("wait")
+        (changed,) = replace_words([call], ["Ann agrees"], random.Random(seed))
+        assert re.fullmatch(r'{"text": "[a-z]{11,13}", "count": 417}', changed.calls[0].arguments)
     pieces = Move("", (ToolCall("dial", '{"digits": [4, 2, 7, 1]}'),))
-    assert replace_words([pieces], ["4271"], random.Random(1)) is None
+    for move, word in ((call, "417"), (Move("say xyzzy"), "xyzzy"), (pieces, "4271")):
+        assert replace_words([move], [word], random.Random(1)) is None
