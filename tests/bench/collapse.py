@@ -2,16 +2,23 @@
 
     python -m tests.bench.collapse runs/experiment-*/runs/*
 
-Reads each run's journal and settings. Runs with an even seed choose the thresholds, runs with an odd seed test them.
-Prints a row for each figure: its threshold, the false alarms, and how many learner steps it leads a collapse.
+Reads each run's journal, settings and designs. Runs with an even seed choose the thresholds, runs with an odd seed
+test them. Prints a row for each figure: its threshold, the false alarms, and how many learner steps it leads a
+collapse.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from actors.nano.games import FAMILIES as GAME_FAMILIES
+from actors.nano.prompts import match_family
+from actors.nano.tools import FAMILIES as TOOL_FAMILIES
+from replay.inspect.designs import read_designs
 from replay.inspect.journal import EvaluationRow, JournalRows, read_journal
+from spade.app.report.curriculum import pair_designs
 from spade.app.rundir import RunDir
 from tests.bench.harness import command, conclude
 
@@ -23,8 +30,12 @@ LEAST_VALIDITY = 0.5
 LOST = 0.1
 """A greater fall of the held-out win rate below its best is a collapse."""
 MOST_FALSE = 1 / 20
-FIGURES = {"validity": -1, "learnable_share": -1, "zero_variance_share": 1, "similarity": 1, "entropy": -1}
+FAMILY_DESIGNS = 48
+"""Newest designs of which the share of the most frequent family is counted."""
+JOURNAL_FIGURES = {"validity": -1, "learnable_share": -1, "zero_variance_share": 1, "similarity": 1, "entropy": -1}
 """1 if a high figure is bad, -1 if a low one is."""
+FIGURES = {**JOURNAL_FIGURES, "family_share": 1}
+"""The same with the share of the most frequent family, which is counted from the store."""
 
 
 class Run(NamedTuple):
@@ -77,11 +88,18 @@ def find_collapse(
     return best.step if best and best.win_rate - held_out[-1].win_rate > LOST else None
 
 
-def make_run(name: str, seed: int, rows: JournalRows) -> Run:
-    """Take the figures of a journal."""
+def make_run(name: str, seed: int, rows: JournalRows, designs: Sequence[tuple[int, str]]) -> Run:
+    """Take the figures of a journal, and the step and the family of each design, the oldest first."""
     steps = tuple(row.learner_step for row in rows.steps)
-    figures = {figure: tuple(getattr(row, figure) for row in rows.steps) for figure in FIGURES}
+    figures = {figure: tuple(getattr(row, figure) for row in rows.steps) for figure in JOURNAL_FIGURES}
+    figures["family_share"] = tuple(find_family_share(designs, step) for step in steps)
     return Run(name, seed, steps, figures, find_collapse(steps, figures["validity"], rows.evaluations))
+
+
+def find_family_share(designs: Sequence[tuple[int, str]], step: int) -> float | None:
+    """Return the share of the most frequent family among the newest designs at a step. None if they are too few."""
+    newest = [family for at, family in designs if at <= step][-FAMILY_DESIGNS:]
+    return max(Counter(newest).values()) / FAMILY_DESIGNS if len(newest) == FAMILY_DESIGNS else None
 
 
 def find_alarm(run: Run, figure: str, threshold: float) -> int | None:
@@ -126,8 +144,21 @@ def announce(runs: Sequence[Run]) -> dict[str, Announced]:
 
 
 def read_run(folder: Path) -> Run:
-    """Read a run's journal and its seed."""
-    return make_run(folder.name, RunDir(folder).config().run.seed or 0, read_journal(folder / "metrics.jsonl"))
+    """Read a run's journal, its seed, and its designs. A run without a store has no designs."""
+    run = RunDir(folder)
+    rows = read_journal(folder / "metrics.jsonl")
+    return make_run(folder.name, run.config().run.seed or 0, rows, read_families(run) if run.store.exists() else ())
+
+
+def read_families(run: RunDir) -> list[tuple[int, str]]:
+    """Return the step and the family of each program that a designer of the run wrote."""
+    found = read_designs(run.store, lambda _: (), lambda _: (), str)
+    families = [*GAME_FAMILIES, *TOOL_FAMILIES]
+    return [
+        (each.step, family.name if (family := match_family(families, each.environment.name)) else "")
+        for each in pair_designs(found.environments, found.steps)
+        if not each.environment.program
+    ]
 
 
 def main() -> None:

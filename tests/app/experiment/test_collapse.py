@@ -10,7 +10,17 @@ from replay.inspect.journal import read_journal
 from replay.service.journal import Journal
 from spade.config import dump, load
 from spade.protocol import Evaluation, Recent, Status
-from tests.bench.collapse import FIGURES, HOLD, QUIET, Run, announce, choose_threshold, find_alarm, read_run
+from tests.bench.collapse import (
+    FIGURES,
+    HOLD,
+    QUIET,
+    Run,
+    announce,
+    choose_threshold,
+    find_alarm,
+    find_family_share,
+    read_run,
+)
 
 STEPS = 80
 FALL = 50
@@ -76,3 +86,9 @@ def test_of_the_runs_that_choose_a_threshold_one_in_twenty_raises_an_alarm_at_mo
     assert alarms <= len(runs) // 20
     nearer = threshold - 1e-6 * FIGURES[figure]
     assert sum(find_alarm(run, figure, nearer) is not None for run in runs) > len(runs) // 20
+
+
+def test_the_share_of_the_most_frequent_family_is_counted_over_the_newest_designs():
+    designs = [(1, "Box"), *((2, "Valley") for _ in range(12)), *((3, "Box") for _ in range(36))]
+    assert [find_family_share(designs, step) for step in (2, 3)] == [None, 36 / 48]
+    assert find_family_share(designs[1:] + [(4, "Walk")] * 48, 9) == 1.0
