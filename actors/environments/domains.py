@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.environments.games import GameAdmission
-from actors.environments.offers import Sent, choose
+from actors.environments.offers import choose
 from actors.environments.stages import Admission
 from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import DONE, ToolAdmission
@@ -22,7 +22,9 @@ Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] 
 """Make the admission of a program from its source, the key of its secret seeds, and the settings."""
 Solving = Callable[[SolutionReply, Form], list[Move] | None]
 """Return the moves of a solution, in the form that the program reads; None if the solution lists no actions."""
-Guessing = Callable[[random.Random, Form, Sequence[Sent[Move]]], Policy[Move]]
+SentMoves = Sequence[tuple[Move, bool]]
+"""Moves of agents, each with True if the observation before the move did not offer its action."""
+Guessing = Callable[[random.Random, Form, SentMoves], Policy[Move]]
 """Make a player for one play. It makes random moves, in the form that the program reads, and sometimes a move that an
 agent sent."""
 
@@ -39,21 +41,18 @@ class DomainAdmission:
     """Turns a solution into moves."""
 
 
-def _make_game_guesser(rng: random.Random, reads: Form, agents: Sequence[Sent[Move]]) -> Policy[Move]:
-    known = [
-        Sent(read_typed_action(sent.action.action), sent.observation, sent.is_missed)
-        for sent in agents
-        if sent.action.action.strip()
-    ]
+def _make_game_guesser(rng: random.Random, reads: Form, agents: SentMoves) -> Policy[Move]:
+    actions = [(read_typed_action(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
+    known, missed = [action for action, _ in actions], [action for action, is_missed in actions if is_missed]
 
     def act(seen: Observed) -> Move:
-        return Move(format_action(choose(seen.observation, rng, known), reads))
+        return Move(format_action(choose(seen.observation, rng, known, missed), reads))
 
     return act
 
 
-def _make_tool_guesser(rng: random.Random, _: Form, agents: Sequence[Sent[Move]]) -> Policy[Move]:
-    return RandomCaller(rng, [sent.action for sent in agents]).act
+def _make_tool_guesser(rng: random.Random, _: Form, agents: SentMoves) -> Policy[Move]:
+    return RandomCaller(rng, [move for move, _ in agents]).act
 
 
 def _read_game_solution(solved: SolutionReply, reads: Form) -> list[Move] | None:

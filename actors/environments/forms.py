@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from actors.environments.offers import Sent, adapt_action, choose, read_offer
+from actors.environments.offers import choose, read_offer
 from actors.environments.probes import NOTHING, Transcript, has_heeded
 from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, make_policy
 from actors.sandbox import Sandbox
@@ -48,8 +48,10 @@ class FormProbing(Probing[str]):
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
-        self.known: Sequence[Sent[str]] = ()
-        """The actions that solve the first instance, out of their boxes. They come from `solution()`."""
+        self.known: Sequence[str] = ()
+        """The actions that the solution lists for the first instance, out of their boxes."""
+        self.unoffered: Sequence[str] = ()
+        """The `known` actions that the observation before them did not offer."""
         self.solutions: list[Sequence[str]] = []
         """For each solved instance, its listed actions up to the winning one, in the order of the seeds."""
         self.reads: Form = "inside"
@@ -59,11 +61,7 @@ class FormProbing(Probing[str]):
 
     def anything(self, observation: str) -> str:
         """Draw a random action that the observation offers, or sometimes an unoffered action of the solution."""
-        return choose(observation, self.rng, self.known)
-
-    def unoffered(self, observation: str) -> str:
-        """Draw an action of the solution, whether or not the observation offers it."""
-        return adapt_action(self.rng.choice(self.known), observation, self.rng)
+        return choose(observation, self.rng, self.known, self.unoffered)
 
     def follow(self, actions: Sequence[str]) -> GamePolicy:
         """Return a policy that takes these actions, then random actions that the observation offers.
@@ -101,7 +99,7 @@ class FormProbing(Probing[str]):
                 late = f" within {turns} turns" if len(actions) > turns else ""
                 raise RejectedError(f"the solution does not win{late}; its {len(actions)} actions are [{listed}]")
             if not self.known:
-                self.known = await read_sent(self.transcripts[-1])
+                self.known, self.unoffered = actions, await list_unoffered(self.transcripts[-1])
             self.solutions.append(actions[: len(self.transcripts[-1].actions)])
             self.solving_plays.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
             forms = (found,)
@@ -147,11 +145,12 @@ class FormProbing(Probing[str]):
         return False
 
 
-async def read_sent(play: Transcript[str]) -> tuple[Sent[str], ...]:
-    """Return the actions of a play, out of their boxes, each with the observation before it."""
+async def list_unoffered(play: Transcript[str]) -> tuple[str, ...]:
+    """Return the actions of a play, out of their boxes, that the observation before them does not offer."""
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
         await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
-        plain = (find_boxed(action) or action).strip()
-        found.append(Sent(plain, answer.observation, not read_offer(answer.observation).has(plain)))
+        plain = find_boxed(action) or action
+        if not read_offer(answer.observation).has(plain.strip()):
+            found.append(plain)
     return tuple(found)

@@ -27,6 +27,7 @@ from actors.environments.gifts import (
     find_solving_words,
     find_tellings,
     find_unseen_words,
+    find_words,
     keep_findable,
 )
 from actors.environments.offers import FORM, Offer, read_offer
@@ -86,24 +87,15 @@ class GameAdmission(Admission[str]):
         return f"{turns} turns"
 
     async def random(self) -> str:
-        """Check that random actions seldom win.
-
-        If no list has an action of the solution, half of the random actions could not win. So actions of the solution
-        alone are put to the same test.
-        """
+        """Check that random actions seldom win."""
         if self.limits.readable_actions and self.offer.kind == "guessed":
             raise RejectedError(UNREADABLE)
 
         def play(seed: int) -> Awaitable[Transcript[str]]:
             return self.form.probe(seed, self.form.anything)
 
-        def play_unoffered(seed: int) -> Awaitable[Transcript[str]]:
-            return self.form.probe(seed, self.form.unoffered)
-
         first = self.form.transcripts[:1] if self.form.reads == "inside" else []
         result = await self.seldom_wins("random play", first, self.refused_share, play)
-        if self.form.known and all(sent.is_missed for sent in self.form.known):
-            await self.seldom_wins("random play of actions that no list has", [], self.refused_share, play_unoffered)
         return f"{result}{self.remark}"
 
     async def constant(self) -> str:
@@ -183,12 +175,12 @@ class GameAdmission(Admission[str]):
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
-        own, others = list[PlayerView[str]](), list[PlayerView[str]]()
+        own, others, secret = list[PlayerView[str]](), list[PlayerView[str]](), find_words(sent)
         for play in self.form.transcripts:
             if play.seed == seed:
                 heard = PlayerView(play.actions, [answer.observation for answer in play.answers])
                 # In a thread, since long observations take time.
-                findable = await trio.to_thread.run_sync(keep_findable, heard, sent)
+                findable = await trio.to_thread.run_sync(keep_findable, heard, secret.__contains__)
                 (own if play.actions == sent else others).append(findable)
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
@@ -232,6 +224,6 @@ class GameAdmission(Admission[str]):
             shown = ", ".join(found.readings[0])[:80]
             drawn = f"so actions were drawn from readings such as [{shown}]{solution}"
             return f"; uncertain: its list is not in the prescribed form, {drawn}"
-        if missed := [sent.action for sent in self.form.known if sent.is_missed]:
-            return f"; no list that can be read has the solution's action {missed[0][:40]!r}"
+        if self.form.unoffered:
+            return f"; no list that can be read has the solution's action {self.form.unoffered[0][:40]!r}"
         return ""

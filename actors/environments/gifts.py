@@ -3,18 +3,16 @@
 Pure. The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
-import random
 import re
-from collections.abc import Iterable, Sequence
-from string import ascii_lowercase
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
 from actors.environments.tools.evidence import READ_CHARACTERS, collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, NUMBER, THOUSANDS, SearchableText, normalise_visible
-from spade.protocol import Observed, ToolCall
+from actors.text.leaks import LEAST, THOUSANDS, SearchableText, normalise_visible
+from spade.protocol import Observed
 
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Bounds of the length of an action sequence that a hint must not state. Shorter sequences may be equal by chance.
@@ -26,8 +24,6 @@ _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
 MOST_FORMED = 256
 """The largest number of actions of one form that a player can be expected to try."""
-
-NO_HINT = SearchableText("")
 
 ActionForm = tuple[str, ...]
 """The words of an action, with "#" for each number and "*" for each short word."""
@@ -53,20 +49,30 @@ def heard(seen: Observed) -> str:
     return "\n".join(texts)[:READ_CHARACTERS]
 
 
-def keep_findable(play: PlayerView[Acted], moves: Sequence[Acted], hint: SearchableText = NO_HINT) -> PlayerView[Acted]:
+def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> PlayerView[Acted]:
     """Return the beginning of a play, up to its first action that no player can find.
 
-    Such an action is not offered, and it contains a word of `moves` or of the hint that no observation before it
-    states. So no player without the hint sees the program's answer to it.
+    Such an action is not offered, and it contains a secret word that no observation before it states. So no player
+    without the hint sees the program's answer to it.
     """
-    shown, secret = list[SearchableText](), {word for move in moves for word in _split_words(move)}
+    shown = list[SearchableText]()
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
         shown.append(SearchableText(observation[:READ_CHARACTERS]))
-        sought = [word for word in _split_words(action) if word in secret or hint.states(word)]
+        sought = filter(is_secret, dict.fromkeys(_split_words(action)))
         unknown = any(not any(text.states(word) for text in shown) for word in sought)
         if unknown and not _is_offered(action, observation):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
+
+
+def is_any_word(word: str) -> bool:
+    """Return True for each word of three or more letters or digits. A player finds shorter ones by trying."""
+    return len(word) >= LEAST
+
+
+def find_words(moves: Iterable[Acted]) -> frozenset[str]:
+    """Return all words of moves, also short ones."""
+    return frozenset(word for move in moves for word in _split_words(move))
 
 
 def _split_words(action: str | Move) -> list[str]:
@@ -162,7 +168,8 @@ def find_stated_words(
     stated = [word for word in find_unseen_words(_drop_submissions(moves), ()) if hint.states(word)]
     if not stated:
         return [], {}
-    findable = [keep_findable(play, moves, hint) for play in plays]
+    secret = find_words(moves)
+    findable = [keep_findable(play, lambda word: word in secret or hint.states(word)) for play in plays]
     own = [play for play in findable if list(play.actions) == list(moves[: len(play.actions)])]
     unseen = find_unseen_words(moves, own)
     words = [word for word in stated if word in unseen]
@@ -208,26 +215,6 @@ def _split_action(action: str | Move) -> list[str]:
 def drop_words(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
     """Return the actions that contain none of the words."""
     return [action for action in actions if not set(_split_action(action)) & set(words)]
-
-
-def replace_words(moves: Iterable[Move], words: Sequence[str], rng: random.Random) -> list[Move] | None:
-    """Return the moves with random letters in place of the words in the arguments of calls.
-
-    Returns None if a word cannot be replaced: a number, a word of an action, or a word that joins several values. The
-    letters differ in number from the word, so that they do not have its form.
-    """
-    if any(NUMBER.fullmatch(word) for word in words):
-        return None
-    others = {word: "".join(rng.choices(ascii_lowercase, k=len(word) + rng.choice((1, 2, 3)))) for word in words}
-
-    def change(call: ToolCall) -> ToolCall:
-        text = call.arguments
-        for word, other in others.items():
-            text = text.replace(word, other)
-        return ToolCall(call.name, text)
-
-    changed = [Move(move.action, tuple(map(change, move.calls))) for move in moves]
-    return changed if drop_words(changed, words) == changed else None
 
 
 def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -73,7 +73,7 @@ def play(config, sources):
                     )
                 ]
                 while not (answers[-1].terminated or answers[-1].truncated) and len(answers) <= config.play.max_turns:
-                    action = choose(answers[-1].observation, rng)
+                    action = choose(answers[-1].observation, rng, (), ())
                     answers.append(await sandbox.step("one", len(answers), action))
                 found.append([(each.observation, each.reward, each.terminated, each.truncated) for each in answers])
         return found

@@ -124,7 +124,7 @@ def test_an_episode_is_the_same_as_in_a_run(package):
             answers = [(env.reset(seed=seed)[0], 0.0, False, False)]
             while not over:
                 random.seed(rng.random())  # what others draw changes nothing
-                actions.append(choose(answers[-1][0], rng))
+                actions.append(choose(answers[-1][0], rng, (), ()))
                 answers.append(env.step(actions[-1])[:4])
                 over = answers[-1][2] or answers[-1][3]
             plays.append((name, seed, actions, answers))

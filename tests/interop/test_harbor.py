@@ -31,7 +31,7 @@ for _ in range(int(sys.argv[1])):
     program, actions = open_program(game["program"]), []
     answers = [(program.reset(game["seed"]), 0.0, False, False)]
     while not (answers[-1][2] or answers[-1][3]):
-        actions.append(choose(answers[-1][0], rng))
+        actions.append(choose(answers[-1][0], rng, (), ()))
         answers.append(tuple(program.step(actions[-1])))
     plays.append((actions, answers))
 print(json.dumps(plays))

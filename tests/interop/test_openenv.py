@@ -119,7 +119,7 @@ def test_a_client_plays_as_in_a_run_and_so_do_programs_made_of_the_server(
             result = session.reset(index=task["index"], seed=seed)
             answers = [(result.observation.text, 0.0, False, False)]
             while not result.done:
-                actions.append(choose(result.observation.text, rng))
+                actions.append(choose(result.observation.text, rng, (), ()))
                 result = session.step(action(text=actions[-1]))
                 cut = result.observation.truncated
                 answers.append((result.observation.text, result.reward, result.done and not cut, cut))

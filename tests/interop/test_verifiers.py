@@ -112,7 +112,7 @@ def test_episodes_are_the_same_as_in_a_run(package, run):
         seed, actions, over = rng.randrange(2**63), [], False
         answers = [(program.reset(seed), 0.0, False, False)]
         while not over:
-            actions.append(choose(answers[-1][0], rng))
+            actions.append(choose(answers[-1][0], rng, (), ()))
             answers.append(tuple(program.step(actions[-1])))
             over = answers[-1][2] or answers[-1][3]
         program.close()

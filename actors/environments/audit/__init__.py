@@ -104,7 +104,8 @@ class Repetition:
         for turn, (answer, digest) in enumerate(zip(answers, expected, strict=False)):
             if isinstance(answer, Observed) and answer_digest(answer) != digest:
                 return f"answered turn {turn} differently than recorded"
-        self._plays.take(replay.seed, played)
+        check_decided(answers[-1])
+        self._plays.keep(replay.seed, played)
         self._plays.repeated[replay.play] = RepeatedPlay(replay, await read_sent(moves, played), played.episode_return)
         last = answers[-1]
         if isinstance(last, Faulted):
@@ -128,12 +129,10 @@ class Repetition:
             self._plays.findings.append(found)
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._plays.make_guesser(seed, hinted=True)
+        policy = self._plays.make_guesser(seed)
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
 
-        # What such a play shows is not kept, since a move from a play with the hint may have brought it about.
-        played = await self._plays.play_on(seed, self._job.max_turns, anything)
-        check_decided(played.answers[-1])
+        played = await self._plays.play(seed, anything)
         return is_won(played.episode_return, self._job.win_return)

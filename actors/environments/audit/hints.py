@@ -6,7 +6,14 @@ from functools import partial
 import trio
 
 from actors.environments.audit.plays import AuditPlays, get_least_return, read_moves
-from actors.environments.gifts import PlayerView, find_stated_words, find_unseen_words, heard
+from actors.environments.gifts import (
+    PlayerView,
+    find_stated_words,
+    find_unseen_words,
+    heard,
+    is_any_word,
+    keep_findable,
+)
 from actors.environments.tries import UndecidedError, try_until_decided
 from actors.text.conversation import Move
 from actors.text.leaks import NUMBER, SearchableText
@@ -91,7 +98,9 @@ class HintChecks:
         """Return the moves of the solution of an instance, and True if they win. Moves that time out have lost."""
         try:
             moves = await try_until_decided(partial(self._plays.ask_solution, seed))
-            return moves, moves is not None and await try_until_decided(partial(self._plays.check_wins, seed, moves))
+            return moves, moves is not None and await try_until_decided(
+                partial(self._plays.check_solution, seed, moves)
+            )
         except UndecidedError as undecided:
             if undecided.ours:
                 raise
@@ -116,19 +125,16 @@ class HintChecks:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
         * in another play, if the moves still return `least` after the actions that led to the observation
 
-        Returns () if the moves also return `least` without these words, or with random letters in their place
-        (`replace_words`). Raises UndecidedError if no try decides this.
+        Returns () if the moves also return `least` without these words. Raises UndecidedError if no try decides this.
         """
-        # In a thread, since long observations take time. If the program has a hint, `take` kept the observations.
+        # In a thread, since long observations take time. If the program has a hint, `keep` kept the observations.
         views = tuple(self._plays.views[seed])
         words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, views)
         for word, told_by in tellings.items():
             if is_won(await try_until_decided(partial(self._plays.find_return, seed, [*told_by, *moves])), least):
                 words.remove(word)
-        for play in (self._plays.find_return_without, self._plays.find_return_changed):
-            if words and is_won(await try_until_decided(partial(play, words, seed, moves)), least):
-                return ()
-        return words
+        without = partial(self._plays.find_return_without, words, seed, moves)
+        return () if not words or is_won(await try_until_decided(without), least) else words
 
     async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.
@@ -152,20 +158,24 @@ class HintChecks:
         """Act at random until the observations state all of the words. Then make the moves.
 
         Returns True if the play returns at least `least`. The search fails if an observation states a word only after
-        the play is lost.
+        the play is lost. Observations after a random action that no player can find do not count: the action may be one
+        that only the hint suggests, or that only another instance shows.
         """
-        policy = self._plays.make_guesser(seed, hinted=False)
+        policy = self._plays.make_guesser(seed)
         said, observations, rest = list[Move](), list[str](), iter(moves)
+
+        def find_unseen() -> bool:
+            findable = keep_findable(PlayerView([*said, Move("")], observations), is_any_word)
+            return not set(words).isdisjoint(find_unseen_words(moves, [findable]))
 
         async def act(seen: Observed) -> Move | None:
             observations.append(heard(seen))
-            heard_so_far = [PlayerView([*said, Move("")], observations)]
-            if set(words) & set(await trio.to_thread.run_sync(find_unseen_words, moves, heard_so_far)):
+            if await trio.to_thread.run_sync(find_unseen):
                 said.append(policy(seen))
                 return said[-1]
             return next(rest, None)
 
-        played = await self._plays.play(seed, self._job.max_turns, act)
+        played = await self._plays.play(seed, act)
         return len(played.actions) > len(said) and is_won(get_least_return(played), least)
 
 

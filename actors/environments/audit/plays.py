@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import trio
 
-from actors.environments.domains import DOMAINS
-from actors.environments.gifts import PlayerView, drop_words, heard, replace_words
-from actors.environments.offers import Sent, read_offer
+from actors.environments.domains import DOMAINS, SentMoves
+from actors.environments.gifts import PlayerView, drop_words, heard
+from actors.environments.offers import read_offer
 from actors.environments.trials import Policy, RejectedError, Trials
 from actors.environments.tries import UndecidedError, check_decided
 from actors.sandbox import Sandbox
@@ -27,7 +27,7 @@ class RepeatedPlay(NamedTuple):
     """A recorded play that was repeated, and its result."""
 
     recorded: RecordedPlay
-    sent: Sequence[Sent[Move]]
+    sent: SentMoves
     episode_return: float
 
 
@@ -43,28 +43,23 @@ class AuditPlays:
         """The time of the program's calls, counted as in `ChildProcess.counted_s`."""
         self.repeated: dict[str, RepeatedPlay] = {}
         self.views: defaultdict[int, list[PlayerView[Move]]] = defaultdict(list)
-        """The plays of each instance, as their player saw them. It stays empty without a hint."""
+        """Repeated plays and plays of the solution, by instance, as their player saw them. Empty without a hint."""
         self._sandbox = sandbox
         self._name, self._domain = domain, DOMAINS[domain]
         self._opened = 0
 
-    def make_guesser(self, seed: int, hinted: bool) -> Policy[Move]:
+    def make_guesser(self, seed: int) -> Policy[Move]:
         """Make a player for one play, who also sends moves that agents sent on other instances.
 
-        Moves on this instance might be its solution. Without `hinted`, no move comes from a play with the hint.
+        Moves on this instance might be its solution.
         """
-        sent = [
-            move
-            for play in self.repeated.values()
-            if play.recorded.seed != seed and (hinted or not play.recorded.hinted)
-            for move in play.sent
-        ]
-        return self._domain.guesser(self.rng, self.job.reads, sent)
+        elsewhere = (play.sent for play in self.repeated.values() if play.recorded.seed != seed)
+        return self._domain.guesser(self.rng, self.job.reads, [each for sent in elsewhere for each in sent])
 
-    async def play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
+    async def play(self, seed: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
-        played = await self.play_on(seed, max_turns, player)
-        self.take(seed, played)
+        played = await self.play_on(seed, self.job.max_turns, player)
+        check_decided(played.answers[-1])
         return played
 
     async def play_on(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
@@ -83,29 +78,26 @@ class AuditPlays:
         finally:
             self.answering_s += self._sandbox.close(name)
 
-    def take(self, seed: int, played: Conversation[Move]) -> None:
-        """Keep what a play showed. Raises UndecidedError if the play proves nothing."""
-        check_decided(played.answers[-1])
+    def keep(self, seed: int, played: Conversation[Move]) -> None:
+        """Keep what a play showed to its player."""
         if self.job.hint:
             self.views[seed].append(PlayerView(played.actions, list(map(heard, played.observed))))
 
     async def find_return(self, seed: int, moves: Iterable[Move]) -> float:
         """Play these moves. Returns the return of the play."""
-        return get_least_return(await self.play(seed, self.job.max_turns, follow_moves(moves)))
+        return get_least_return(await self.play(seed, follow_moves(moves)))
 
     async def find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
         """Play the moves that contain none of the words, then random moves. A program could notice a mere stop."""
-        player = follow_moves(drop_words(moves, words), self._domain.guesser(self.rng, self.job.reads, ()))
-        return get_least_return(await self.play(seed, self.job.max_turns, player))
+        left = await trio.to_thread.run_sync(drop_words, moves, words)  # long moves take time
+        player = follow_moves(left, self._domain.guesser(self.rng, self.job.reads, ()))
+        return get_least_return(await self.play(seed, player))
 
-    async def find_return_changed(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves with random letters in place of the words. Returns -1 if a word cannot be replaced."""
-        changed = replace_words(moves, words, self.rng)
-        return -1.0 if changed is None else await self.find_return(seed, changed)
-
-    async def check_wins(self, seed: int, moves: Iterable[Move]) -> bool:
-        """Return True if these moves win."""
-        return is_won(await self.find_return(seed, moves), self.job.win_return)
+    async def check_solution(self, seed: int, moves: Iterable[Move]) -> bool:
+        """Play the solution and keep what it showed. Returns True if it wins."""
+        played = await self.play(seed, follow_moves(moves))
+        self.keep(seed, played)
+        return is_won(get_least_return(played), self.job.win_return)
 
     async def ask_solution(self, seed: int) -> list[Move] | None:
         """Ask the program for its solution of an instance, as moves.
@@ -127,16 +119,18 @@ class AuditPlays:
         return self._domain.solution(solved, job.reads) if isinstance(solved, SolutionReply) else []
 
 
-async def read_sent(moves: Sequence[Move], played: Conversation[Move]) -> Sequence[Sent[Move]]:
-    """Return the moves of a play, each with the observation before it. A move before which the play ended is left
-    out."""
-    sent = list[Sent[Move]]()
-    for move, seen in zip(moves, played.answers, strict=False):
-        if isinstance(seen, Observed):
-            await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
-            missed = not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
-            sent.append(Sent(move, seen.observation, missed))
-    return sent
+async def read_sent(moves: Sequence[Move], played: Conversation[Move]) -> SentMoves:
+    """Return the moves of a play, each with True if the observation before it did not offer its action."""
+    return [
+        (move, await _is_missed(move, seen))
+        for move, seen in zip(moves, played.answers, strict=False)
+        if isinstance(seen, Observed)
+    ]
+
+
+async def _is_missed(move: Move, seen: Observed) -> bool:
+    await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
+    return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
 
 
 def get_least_return(played: Conversation[Move]) -> float:

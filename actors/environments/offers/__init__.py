@@ -10,13 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal
 
-from actors.environments.offers.names import replace_names
 from actors.environments.offers.readings import filter_sendable, find_readings
 from actors.environments.offers.words import Words, choose_numbers
 
-__all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "Sent", "adapt_action", "choose", "read_offer"]
+__all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
@@ -26,8 +25,6 @@ MOST_MISSED = 0.5
 """With an exact list, the largest share of random actions that do not come from the list."""
 GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, if its list is in another form."""
-RENAMED = 0.75
-"""The share of known actions outside of a list that get the names of the observation."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _LIST_CHARACTERS = 2 * _END_CHARACTERS
@@ -46,19 +43,6 @@ _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
 """A text that may be one item, or several items with spaces or a slash between them: `1 .. 20`, `guess 1..20`,
 `go in / go out`."""
-
-
-Acted = TypeVar("Acted")
-
-
-class Sent(NamedTuple, Generic[Acted]):
-    """An action that a solution or an agent sent, or a move."""
-
-    action: Acted
-    observation: str
-    """The observation before the action."""
-    is_missed: bool
-    """True if this observation did not offer the action."""
 
 
 @dataclass(frozen=True)
@@ -135,38 +119,26 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     return tuple(dict.fromkeys(chain.from_iterable(actions))), tuple(ranges.values())
 
 
-def choose(observation: str, rng: random.Random, known: Sequence[Sent[str]] = ()) -> str:
+def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:
     """Draw a random action that the observation offers.
 
-    `known` are actions that the program's solution or agents sent. An exact list may be incomplete. So a known action
-    that the observation before it did not offer is drawn instead, with the share of such actions among the known ones
-    (at most MOST_MISSED). Words of a list that are a known action together are drawn as one action (`_join_known`).
+    `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
+    did not offer when they were sent. An exact list may be incomplete, so with the probability missed / known (at most
+    MOST_MISSED) a missed action is drawn instead. Words of a list that are a known action together are drawn as one
+    action (`_join_known`).
 
     Without an exact list, the known actions are one more reading. If some readings contain a known action, the readings
     without one are dropped.
-
-    A known action that is drawn often gets the names of this observation (`replace_names`). Otherwise random play would
-    never try a name that the program draws anew for each instance and that no list has.
     """
-    offer, actions = read_offer(observation, rng.getrandbits(64)), [sent.action for sent in known]
+    offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":
-        missed = [sent for sent in known if sent.is_missed]
-        if known and rng.random() < min(MOST_MISSED, len(missed) / len(known)):
-            return adapt_action(rng.choice(missed), observation, rng)
-        return rng.choice(rng.choice(_join_known(offer, actions)))
+        missed_share = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
+        return rng.choice(missed if rng.random() < missed_share else rng.choice(_join_known(offer, known)))
     *readings, guesses = offer.readings
-    fitting = [reading for reading in readings if not set(actions).isdisjoint(reading)]
-    pools = [*(fitting or readings), *([actions] if actions else [])]
+    fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
+    pools = [*(fitting or readings), *([known] if known else [])]
     guessed = not fitting and (not pools or rng.random() < GUESSED)
-    pool = guesses if guessed else rng.choice(pools)
-    if pool is actions:
-        return adapt_action(rng.choice(known), observation, rng)
-    return offer.words.filled(rng.choice(pool), rng)
-
-
-def adapt_action(sent: Sent[str], observation: str, rng: random.Random) -> str:
-    """Return a known action, in most cases with the names of this observation."""
-    return replace_names(sent.action, sent.observation, observation, rng) if rng.random() < RENAMED else sent.action
+    return offer.words.filled(rng.choice(guesses if guessed else rng.choice(pools)), rng)
 
 
 def _join_known(offer: Offer, known: Sequence[str]) -> Sequence[Sequence[str]]:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actors.environments.offers import MOST, Sent, choose, read_offer
-from actors.environments.offers.names import replace_names
+from actors.environments.offers import MOST, choose, read_offer
 from actors.environments.offers.readings import LONGEST
 from actors.nano.families import read_offered as nano_offered
 from actors.nano.games import GAMES, instantiate
@@ -205,48 +204,21 @@ def test_where_nothing_is_offered_words_and_numbers_are_guessed(observation):
     assert {"yes", "no", "0", "1", "2"} <= set(offer.actions)
 
 
-def sent(*actions, missed=(), observation=""):
-    return [Sent(action, observation, action in missed) for action in actions]
-
-
 def test_guesses_are_of_the_words_of_the_observation_and_of_what_is_known():
     observation = "The car stands in the yard. Whose is it?"
-    drawn = {choose(observation, random.Random(seed), sent("ask the clerk")) for seed in range(300)}
+    drawn = {choose(observation, random.Random(seed), known=("ask the clerk",)) for seed in range(300)}
     assert {"car", "yard", "ask the clerk"} <= drawn
 
 
 def test_missed_actions_are_drawn_as_often_as_exact_lists_lacked_them():
     def drawn(known, missed):
-        actions = [
-            choose("Actions: red blue", random.Random(seed), sent(*known, missed=missed)) for seed in range(1_000)
-        ]
+        actions = [choose("Actions: red blue", random.Random(seed), known, missed) for seed in range(1_000)]
         assert set(actions) <= {"red", "blue", *missed}
         return sum(action in missed for action in actions) / 1_000
 
     assert drawn(("red", "later"), ()) == 0.0
     assert 0.4 < drawn(("win", "now"), ("win", "now")) < 0.6
     assert 0.2 < drawn(("red", "blue", "blue", "win"), ("win",)) < 0.3
-
-
-def test_a_missed_action_is_drawn_with_the_names_of_the_observation():
-    """Otherwise a program that draws names anew could hide luck behind a list without them."""
-    then, now = "Doors Bado and Lemu, 3 gold. Actions: look", "Doors Rita and Fosa, 7 gold. Actions: look"
-    known = sent("open Bado with 3", missed=("open Bado with 3",), observation=then)
-    drawn = {choose(now, random.Random(seed), known) for seed in range(200)}
-    assert drawn == {"look", "open Bado with 3", "open Rita with 7", "open Fosa with 7"}
-
-
-@given(action=st.text(max_size=60), then=st.text(max_size=200), now=st.text(max_size=200), seed=st.integers(0, 99))
-def test_names_are_replaced_by_names_alone(action, then, now, seed):
-    renamed = replace_names(action, then, now, random.Random(seed))
-    for old, new in zip(words(action), words(renamed), strict=True):
-        assert old == new or (old in words(then) and old not in words(now))
-        assert old == new or (new in words(now) and new not in words(then) and new.isdecimal() == old.isdecimal())
-    assert replace_names(action, then, then, random.Random(seed)) == action
-
-
-def words(text):
-    return re.findall(r"[^\W_]+", text)
 
 
 def test_a_bar_at_an_edge_of_a_list_marks_actions_with_spaces():
@@ -256,7 +228,7 @@ def test_a_bar_at_an_edge_of_a_list_marks_actions_with_spaces():
 
 def draw_all(observation, known):
     """Return every action that is drawn, without the known actions that the list lacks."""
-    return {choose(observation, random.Random(seed), sent(*known)) for seed in range(400)}
+    return {choose(observation, random.Random(seed), known) for seed in range(400)}
 
 
 def test_words_of_a_list_that_are_a_known_action_together_are_one_action():
@@ -278,7 +250,7 @@ def test_if_single_words_of_a_known_action_are_known_too_both_readings_are_drawn
 
 def test_of_an_uncertain_list_the_readings_that_have_known_actions_are_drawn_from():
     observation = "Options:\n1. go north\n2) go south"
-    drawn = {choose(observation, random.Random(seed), sent("go south", "jump")) for seed in range(100)}
+    drawn = {choose(observation, random.Random(seed), known=("go south", "jump")) for seed in range(100)}
     assert drawn == {"go north", "go south", "jump"}
 
 

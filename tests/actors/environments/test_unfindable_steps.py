@@ -1,16 +1,12 @@
 """A hint that states a word is a gift, if the program tells the word only after an action that no player can find."""
 
-import random
-import re
-
 import msgspec
 import pytest
 
 from actors.environments.audit import audit
-from actors.environments.gifts import PlayerView, find_unseen_words, heard, keep_findable, replace_words
+from actors.environments.gifts import PlayerView, find_unseen_words, find_words, heard, is_any_word, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
-from actors.text.leaks import SearchableText
 from spade.protocol import Observed, ToolCall
 from tests.actors.environments.test_audited_losses import (
     LOCKED,
@@ -86,19 +82,23 @@ async def test_a_value_that_a_tool_tells_after_a_call_which_nobody_can_make_is_a
     assert await gift_of_solutions(sandbox, told.replace("TEXT", "document"), "tools", "Then say Xyzzy.") == ""
 
 
+def keep(play, moves):
+    return keep_findable(play, find_words(moves).__contains__)
+
+
 def test_a_play_is_kept_up_to_its_first_action_with_a_word_that_only_the_author_of_moves_can_know():
     seen = ["A lamp. Actions: look wait", "A note: open it. Actions: look wait", "Open. Actions: 1..9", "End"]
     whole = PlayerView(["look", "open lamp", "7"], seen)
-    assert keep_findable(whole, whole.actions) == whole
-    assert keep_findable(PlayerView(["open lamp", "look"], seen), ["open lamp"]) == PlayerView(["open lamp"], seen[:1])
-    assert keep_findable(PlayerView(["open qqq", "look"], seen), ["open lamp"]) == PlayerView(["open qqq"], seen[:1])
+    assert keep(whole, whole.actions) == whole
+    assert keep(PlayerView(["open lamp", "look"], seen), ["open lamp"]) == PlayerView(["open lamp"], seen[:1])
+    assert keep(PlayerView(["open qqq", "look"], seen), ["open lamp"]) == PlayerView(["open qqq"], seen[:1])
     nonsense = PlayerView(["", "?!", "\\boxed{none of these}"], seen)
-    assert keep_findable(nonsense, ["open lamp", "??"]) == nonsense
+    assert keep(nonsense, ["open lamp", "??"]) == nonsense
     late = PlayerView(["look", "open lamp", "11"], seen)
-    assert keep_findable(late, late.actions) == PlayerView(["look", "open lamp", "11"], seen[:3])
+    assert keep(late, late.actions) == PlayerView(["look", "open lamp", "11"], seen[:3])
     call, other = (Move("", (ToolCall("find", f'{{"lamp": "A {name}"}}'),)) for name in ("lamp", "lantern"))
-    assert keep_findable(PlayerView([call, call], seen), [call]) == PlayerView([call, call], seen)
-    assert keep_findable(PlayerView([call, other, call], seen), [other]) == PlayerView([call, other], seen[:2])
+    assert keep(PlayerView([call, call], seen), [call]) == PlayerView([call, call], seen)
+    assert keep(PlayerView([call, other, call], seen), [other]) == PlayerView([call, other], seen[:2])
 
 
 def test_no_more_is_kept_of_an_answer_than_is_read():
@@ -226,47 +226,59 @@ class GateEnv:
 SPELLS = "Some gates obey Xyzzy, some obey Plugh."
 
 
-@pytest.mark.parametrize(
-    ("seed", "aided", "found"),
-    [(5, True, True), (5, False, False), (4, True, True), (4, False, True)],
-    ids=["hinted elsewhere", "elsewhere", "hinted here", "here"],
-)
+@pytest.mark.parametrize("aided", [True, False])
+@pytest.mark.parametrize(("seed", "sent"), [(5, ("plugh",)), (4, ("plugh", "wait"))], ids=["elsewhere", "here"])
 async def test_what_a_program_tells_after_a_move_that_only_the_hint_suggests_is_found_by_no_player(
-    sandbox, seed, aided, found
+    sandbox, seed, sent, aided
 ):
-    """A play without the hint that sends such a move on this instance was lucky. On another, it had found the move."""
-    told = await recorded(sandbox, ECHO, seed, ("plugh",) if seed == 5 else ("plugh", "wait"), aided)
-    replays = (await recorded(sandbox, ECHO, 4, ("xyzzy",), True), msgspec.structs.replace(told, play="told"))
+    """No matter who sends the move, an observation must have suggested it."""
+    told = msgspec.structs.replace(await recorded(sandbox, ECHO, seed, sent, aided), play="told")
+    replays = await recorded(sandbox, ECHO, 4, ("xyzzy",), True), told
     asked = job(ECHO, *replays, won=(), lost=(), unaided=(4, 6), hint=SPELLS)
+    assert (await audit(sandbox, asked)).finding == "hinted play play-4 wins by 'xyzzy', which only its hint states"
+
+
+# Everybody greets the gate by its name. The name of another gate makes an echo say the secret.
+NAMED = """
+class GateEnv:
+    def __init__(self, max_turns=8):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.name, self.turn = f"gate{seed}", 0
+        return f"This is {self.name}. Greet it. Actions: knock wait", {}
+
+    def step(self, action):
+        self.turn += 1
+        won = action == "xyzzy"
+        told = " An echo says xyzzy." if TOLD else ""
+        return f"Nothing.{told} Actions: knock wait", float(won), won, self.turn >= self.max_turns, {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "greeted", "found"),
+    [("action in NAMES and action != self.name", "gate5", True), ("action == 'greet this'", "greet this", False)],
+    ids=["another name", "as the text asks"],
+)
+async def test_what_a_program_tells_after_a_word_of_another_instance_is_found_by_no_player(
+    sandbox, told, greeted, found
+):
+    source = NAMED.replace("TOLD", told).replace("NAMES", '("gate4", "gate5", "gate6")')
+    replays = [
+        await recorded(sandbox, source, 4, ("xyzzy",), True),
+        await recorded(sandbox, source, 5, (greeted,), False),
+    ]
+    asked = job(source, *replays, won=(), lost=(), unaided=(4, 6), hint="Say xyzzy.")
     expected = "hinted play play-4 wins by 'xyzzy', which only its hint states" if found else ""
     assert (await audit(sandbox, asked)).finding == expected
 
 
-def test_an_action_with_a_word_that_only_the_hint_states_is_one_that_no_player_can_find():
+def test_of_actions_with_any_word_that_nothing_states_nobody_sees_the_answer():
     seen = ["A gate. Actions: knock wait", "An echo says xyzzy. Actions: knock wait", "Open."]
     whole = PlayerView(["plugh", "xyzzy"], seen)
-    assert keep_findable(whole, ["xyzzy"]) == whole
-    assert keep_findable(whole, ["xyzzy"], SearchableText(SPELLS)) == PlayerView(["plugh"], seen[:1])
-    listed = PlayerView(["knock", "xyzzy"], seen)
-    assert keep_findable(listed, ["xyzzy"], SearchableText("Knock, then wait.")) == listed
-
-
-async def test_a_text_that_could_be_any_other_text_is_no_secret(sandbox):
-    """A hint may say what to write where a program takes whatever is written."""
-    anything = SERVICE.replace("phrase == SECRET", "len(phrase) > 3")
-    anything = anything.replace("SECRET", "'the reader agrees'")
-    hint = "Override with the reader agrees."
-    assert await gift_of_solutions(sandbox, anything, "tools", hint, lost=(5, 7)) == ""
-    for secret in ("phrase == 'the reader agrees'", "len(phrase) == 17"):
-        changed = anything.replace("len(phrase) > 3", secret)
-        assert "which only its hint states" in await gift_of_solutions(sandbox, changed, "tools", hint, lost=(5, 7))
-
-
-def test_texts_of_calls_are_replaced_by_texts_of_another_length_and_nothing_else_is_replaced():
-    call = Move("", (ToolCall("note", '{"text": "Ann agrees", "count": 417}'),))
-    for seed in range(50):
-        (changed,) = replace_words([call], ["Ann agrees"], random.Random(seed))
-        assert re.fullmatch(r'{"text": "[a-z]{11,13}", "count": 417}', changed.calls[0].arguments)
-    pieces = Move("", (ToolCall("dial", '{"digits": [4, 2, 7, 1]}'),))
-    for move, word in ((call, "417"), (Move("say xyzzy"), "xyzzy"), (pieces, "4271")):
-        assert replace_words([move], [word], random.Random(1)) is None
+    assert keep(whole, ["xyzzy"]) == whole
+    assert keep_findable(whole, is_any_word) == PlayerView(["plugh"], seen[:1])
+    for stated in ("knock", "gate 7"):
+        play = PlayerView([stated, "xyzzy"], seen)
+        assert keep_findable(play, is_any_word) == play
