@@ -13,6 +13,7 @@ from actors.nano.games import GAMES
 from actors.nano.tools.world import TOOLS
 from actors.text.profile import ChatMessage, Document
 from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.app.nano import LAYERS
 from spade.app.nano import build as building
 from spade.app.nano.build import Build, build, make_texts, schedule
 from spade.app.nano.measure import Checkpoint, Play
@@ -47,7 +48,7 @@ def test_a_build_is_the_same_from_the_same_seed(built: tuple[Path, Path]) -> Non
 
 def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, Path]) -> None:
     model = AutoModelForCausalLM.from_pretrained(built[0])
-    assert model.dtype == torch.float32
+    assert (model.dtype, model.config.num_hidden_layers) == (torch.float32, LAYERS)
     assert 500_000 < model.num_parameters() < 1_900_000
     theirs = AutoTokenizer.from_pretrained(built[0])
     ours = Tokenizer.load(built[0])
@@ -142,8 +143,9 @@ def test_a_build_of_the_world_with_tools_plays(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(building, "TOKENIZER_DEMONSTRATIONS", 50)
     monkeypatch.setattr(building, "DEMONSTRATIONS_PER_STEP", 1)
     monkeypatch.setattr(building, "ECHO_STEPS", 3)
-    assert build(tmp_path, 7, 2 / building.STEPS_PER_MINUTE, "tools") == Build(7, 2, "tools")
-    assert read_record(tmp_path).world == "tools"
+    record = build(tmp_path, 7, 2 / building.STEPS_PER_MINUTE, "tools", layers=2)
+    assert record == read_record(tmp_path) == Build(7, 2, "tools", 2)
+    assert json.loads((tmp_path / "config.json").read_bytes())["num_hidden_layers"] == 2
     checkpoint = Checkpoint(TOOLS, tmp_path, 0)
     environments = TOOLS.unseen(0, NOTES, 4)
     assert len(checkpoint.designs(2, NOTES)) == 2

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from spade.app.commands.options import Json, Seed
+from spade.app.nano import LAYERS
 from spade.app.printing import complain, print_json, say, show
 
 
@@ -14,6 +15,7 @@ def build(
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Minutes of the warm start, 60 steps each.")] = 40.0,
     world: Annotated[Literal["games", "tools"], typer.Option(help="The domain that the model learns.")] = "games",
+    layers: Annotated[int, typer.Option(min=1, max=64, help="Layers of the model.")] = LAYERS,
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
@@ -23,7 +25,7 @@ def build(
         say(f"{out}: building the nano model of {world}: tokenizer, practice in copying, {minutes:g} min of warm start")
         from spade.app.nano.build import build as make  # this imports torch, which takes seconds
 
-        make(part, seed, minutes, world)
+        make(part, seed, minutes, world, layers)
     if report:
         measure(str(out), seed)
 

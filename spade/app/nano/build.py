@@ -15,6 +15,7 @@ from actors.nano.demonstrations import Demonstration, make_demonstration
 from actors.nano.world import World
 from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
+from spade.app.nano import LAYERS
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.nano.tokens import ASSISTANT, END, FORMS, PAD, SPECIAL, USER, Row, encode, make_tokenizer
 from spade.app.printing import say
@@ -57,21 +58,24 @@ class Build(msgspec.Struct, frozen=True):
     world: DomainName = "games"
     """The domain of the world that the model learns."""
 
+    layers: int = LAYERS
+    """Number of layers of the model."""
+
     @property
     def demonstrations(self) -> int:
         return self.steps * DEMONSTRATIONS_PER_STEP
 
 
-def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") -> Build:
+def build(out: Path, seed: int, minutes: float, domain: DomainName = "games", layers: int = LAYERS) -> Build:
     """Make a checkpoint folder at `out`."""
     # One thread sums in a fixed order, so that the same seed gives the same weights.
     torch.set_num_threads(1)
-    record = Build(seed, round(minutes * STEPS_PER_MINUTE), domain)
+    record = Build(seed, round(minutes * STEPS_PER_MINUTE), domain, layers)
     world = WORLDS[domain]
     out.mkdir(parents=True, exist_ok=True)
     corpus = load("builtin", domain)
     tokenizer = make_tokenizer(make_texts(world, seed, corpus), FORMS[domain], out)
-    model = make_initial(tokenizer, seed)
+    model = make_initial(tokenizer, seed, layers)
     model.train()
     teach_copying(model, tokenizer, seed)
     warm_start(world, model, tokenizer, record, corpus)
@@ -90,14 +94,14 @@ def make_texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[
             yield from (message.content for message in conversation.messages)
 
 
-def make_initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-    """Return a random Qwen3 of about a million parameters."""
+def make_initial(tokenizer: Tokenizer, seed: int, layers: int) -> PreTrainedModel:
+    """Return a random Qwen3. With four layers it has about a million parameters."""
     [end] = tokenizer.end_ids
     config = Qwen3Config(
         vocab_size=tokenizer.size,
         hidden_size=128,
         intermediate_size=384,
-        num_hidden_layers=4,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=32,
