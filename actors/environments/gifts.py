@@ -58,16 +58,12 @@ def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> 
     shown = list[SearchableText]()
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
         shown.append(SearchableText(observation[:READ_CHARACTERS]))
+        if _is_offered(action, observation):
+            continue
         sought = filter(is_secret, dict.fromkeys(_split_words(action)))
-        unknown = any(not any(text.states(word) for text in shown) for word in sought)
-        if unknown and not _is_offered(action, observation):
+        if any(not any(text.states(word) for text in shown) for word in sought):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
-
-
-def is_any_word(word: str) -> bool:
-    """Return True for each word of three or more letters or digits. A player finds shorter ones by trying."""
-    return len(word) >= LEAST
 
 
 def find_words(moves: Iterable[Acted]) -> frozenset[str]:

@@ -129,7 +129,9 @@ class Repetition:
             self._plays.findings.append(found)
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._plays.make_guesser(seed)
+        # Moves on this instance might be its solution.
+        elsewhere = (play.sent for play in self._plays.repeated.values() if play.recorded.seed != seed)
+        policy = self._plays.make_guesser([each for sent in elsewhere for each in sent])
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)

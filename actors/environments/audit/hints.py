@@ -11,8 +11,6 @@ from actors.environments.gifts import (
     find_stated_words,
     find_unseen_words,
     heard,
-    is_any_word,
-    keep_findable,
 )
 from actors.environments.tries import UndecidedError, try_until_decided
 from actors.text.conversation import Move
@@ -158,19 +156,16 @@ class HintChecks:
         """Act at random until the observations state all of the words. Then make the moves.
 
         Returns True if the play returns at least `least`. The search fails if an observation states a word only after
-        the play is lost. Observations after a random action that no player can find do not count: the action may be one
-        that only the hint suggests, or that only another instance shows.
+        the play is lost. It sends no moves of agents: a program could tell the words to whoever knows the hint, or a
+        name of another instance.
         """
-        policy = self._plays.make_guesser(seed)
+        policy = self._plays.make_guesser(())
         said, observations, rest = list[Move](), list[str](), iter(moves)
-
-        def find_unseen() -> bool:
-            findable = keep_findable(PlayerView([*said, Move("")], observations), is_any_word)
-            return not set(words).isdisjoint(find_unseen_words(moves, [findable]))
 
         async def act(seen: Observed) -> Move | None:
             observations.append(heard(seen))
-            if await trio.to_thread.run_sync(find_unseen):
+            heard_so_far = [PlayerView([*said, Move("")], observations)]
+            if set(words) & set(await trio.to_thread.run_sync(find_unseen_words, moves, heard_so_far)):
                 said.append(policy(seen))
                 return said[-1]
             return next(rest, None)

@@ -48,13 +48,9 @@ class AuditPlays:
         self._name, self._domain = domain, DOMAINS[domain]
         self._opened = 0
 
-    def make_guesser(self, seed: int) -> Policy[Move]:
-        """Make a player for one play, who also sends moves that agents sent on other instances.
-
-        Moves on this instance might be its solution.
-        """
-        elsewhere = (play.sent for play in self.repeated.values() if play.recorded.seed != seed)
-        return self._domain.guesser(self.rng, self.job.reads, [each for sent in elsewhere for each in sent])
+    def make_guesser(self, sent: SentMoves) -> Policy[Move]:
+        """Make a random player for one play, who sometimes sends one of these moves."""
+        return self._domain.guesser(self.rng, self.job.reads, sent)
 
     async def play(self, seed: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
@@ -90,7 +86,7 @@ class AuditPlays:
     async def find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
         """Play the moves that contain none of the words, then random moves. A program could notice a mere stop."""
         left = await trio.to_thread.run_sync(drop_words, moves, words)  # long moves take time
-        player = follow_moves(left, self._domain.guesser(self.rng, self.job.reads, ()))
+        player = follow_moves(left, self.make_guesser(()))
         return get_least_return(await self.play(seed, player))
 
     async def check_solution(self, seed: int, moves: Iterable[Move]) -> bool:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from actors.environments.audit import audit
-from actors.environments.gifts import PlayerView, find_unseen_words, find_words, heard, is_any_word, keep_findable
+from actors.environments.gifts import PlayerView, find_unseen_words, find_words, heard, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall
@@ -258,8 +258,8 @@ class GateEnv:
 
 @pytest.mark.parametrize(
     ("told", "greeted", "found"),
-    [("action in NAMES and action != self.name", "gate5", True), ("action == 'greet this'", "greet this", False)],
-    ids=["another name", "as the text asks"],
+    [("action in NAMES and action != self.name", "gate5", True), ("action == 'knock'", "knock", False)],
+    ids=["another name", "a listed action"],
 )
 async def test_what_a_program_tells_after_a_word_of_another_instance_is_found_by_no_player(
     sandbox, told, greeted, found
@@ -272,13 +272,3 @@ async def test_what_a_program_tells_after_a_word_of_another_instance_is_found_by
     asked = job(source, *replays, won=(), lost=(), unaided=(4, 6), hint="Say xyzzy.")
     expected = "hinted play play-4 wins by 'xyzzy', which only its hint states" if found else ""
     assert (await audit(sandbox, asked)).finding == expected
-
-
-def test_of_actions_with_any_word_that_nothing_states_nobody_sees_the_answer():
-    seen = ["A gate. Actions: knock wait", "An echo says xyzzy. Actions: knock wait", "Open."]
-    whole = PlayerView(["plugh", "xyzzy"], seen)
-    assert keep(whole, ["xyzzy"]) == whole
-    assert keep_findable(whole, is_any_word) == PlayerView(["plugh"], seen[:1])
-    for stated in ("knock", "gate 7"):
-        play = PlayerView([stated, "xyzzy"], seen)
-        assert keep_findable(play, is_any_word) == play
