@@ -1,5 +1,6 @@
 """The figures that announce a collapse, found in journals that the service's own code wrote."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,8 +9,11 @@ from hypothesis import strategies as st
 
 from replay.inspect.journal import read_journal
 from replay.service.journal import Journal
+from spade.app.experiment.plan import read_experiment
+from spade.app.experiment.results import read_results
+from spade.app.screen.verdict import judge_run
 from spade.config import dump, load
-from spade.protocol import Evaluation, Recent, Status
+from spade.protocol import Counts, Evaluation, Recent, Status
 from tests.bench.collapse import (
     FIGURES,
     HOLD,
@@ -18,10 +22,12 @@ from tests.bench.collapse import (
     announce,
     choose_threshold,
     find_alarm,
+    find_collapse,
     find_family_share,
     read_run,
 )
 
+ROOT = Path(__file__).parents[3]
 STEPS = 80
 FALL = 50
 """The step at which a collapsing run's validity passes 0.5."""
@@ -92,3 +98,28 @@ def test_the_share_of_the_most_frequent_family_is_counted_over_the_newest_design
     designs = [(1, "Box"), *((2, "Valley") for _ in range(12)), *((3, "Box") for _ in range(36))]
     assert [find_family_share(designs, step) for step in (2, 3)] == [None, 36 / 48]
     assert find_family_share(designs[1:] + [(4, "Walk")] * 48, 9) == 1.0
+
+
+PUBLISHED = {"nano": ["nano", "nano-rewards"], "nano-collapse": ["nano-collapse"], "nano-tools": ["nano-tools"]}
+
+
+def test_the_verdict_names_each_collapse_of_the_published_runs():
+    """No figure was found that announces a collapse (docs/metrics.md). So the verdict tells it when it is there."""
+    collapsed, told = {}, dict[str, int]()
+    for world, names in PUBLISHED.items():
+        for name in names:
+            plan = read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml")
+            for piece, result in read_results(ROOT / "docs" / "experiment" / world, plan).items():
+                steps, validity = [row.learner_step for row in result.rows], [row.validity for row in result.rows]
+                low = [step for step, value in zip(steps, validity, strict=True) if "designs invalid" in judge(value)]
+                if (at := find_collapse(steps, validity, result.evaluations)) is not None:
+                    collapsed[str(piece)] = at
+                    assert set(low) >= set(range(at, at + HOLD))
+                elif low:
+                    told[str(piece)] = len(low)
+    assert collapsed == {"fast-6": 44, "fast-7": 53, "fast-8": 34}
+    assert told == {"no-designer-training-0": 1, "heavy-designs-7": 1}
+
+
+def judge(validity):
+    return judge_run(Status(counts=Counts(plays=1), recent=Recent(validity=validity))).text
