@@ -201,10 +201,16 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the actions that contain any of the words. Returns True if it still wins."""
-        left = drop_words(self.form.solutions[index], words)
-        play = await self.form.probe(self.form.seed(index), self.form.follow(left))
-        return play.won(self.form.win_return)
+        """Play a solution without the words and what they bring to light (`drop_words`). Returns True if it wins."""
+        solution, seed = self.form.solutions[index], self.form.seed(index)
+        sent = tuple(format_action(action, self.form.reads) for action in solution)
+        own = [
+            PlayerView(solution, [answer.observation for answer in play.answers])
+            for play in self.form.transcripts
+            if play.seed == seed and play.actions == sent
+        ]
+        left = await trio.to_thread.run_sync(drop_words, solution, words, own[:1])
+        return (await self.form.probe(seed, self.form.follow(left))).won(self.form.win_return)
 
     @cached_property
     def offer(self) -> Offer:

@@ -208,9 +208,27 @@ def _split_action(action: str | Move) -> list[str]:
     return pieces
 
 
-def drop_words(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
-    """Return the actions that contain none of the words."""
-    return [action for action in actions if not set(_split_action(action)) & set(words)]
+def drop_words(actions: Iterable[Acted], words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> list[Acted]:
+    """Return the actions that contain none of the words, and nothing that these words bring to light.
+
+    `plays` are plays of these actions. A word comes to light if an observation states it only after an action with one
+    of `words`. Otherwise an answer that a secret tells would stay, and the secret would seem needless.
+    """
+    actions, words = list(actions), set(words)
+    for play in plays:
+        words |= _find_told_words(words, play)
+    return [action for action in actions if words.isdisjoint(_split_action(action))]
+
+
+def _find_told_words(words: Iterable[str], play: PlayerView[Acted]) -> set[str]:
+    """Return the words of actions that an observation states only after an action with one of `words`."""
+    split = [set(_split_action(action)) for action in play.actions]
+    first = next((turn for turn, own in enumerate(split) if not own.isdisjoint(words)), len(split))
+    before, told = [SearchableText(text[:READ_CHARACTERS]) for text in play.observations[: first + 1]], set[str]()
+    for turn in range(first + 1, len(split)):
+        seen = SearchableText("\n".join(play.observations[first + 1 : turn + 1])[:READ_CHARACTERS])
+        told |= {word for word in split[turn] if seen.states(word) and not any(text.states(word) for text in before)}
+    return told
 
 
 def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -16,7 +16,7 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Characters of scripts without spaces between words, or between a name and its particle. Each counts as a word."""
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-_WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
+_WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\d)")
 _INVISIBLE = ("Cf", "Mn")
 """Categories of formatting characters, and of accents that stand on other characters."""
 THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
@@ -46,10 +46,11 @@ class SearchableText:
         pieces = [word for word in words if len(word) < LEAST and word not in _FILLERS]
         # A hint may put words between the pieces of a value: "4, then 2, then 7 and 1".
         self._pieces = JoinedWords(pieces), JoinedWords(filter(str.isdigit, pieces))
-        self._numbers = {strip_number(each) for each in _WHOLE.findall(plain)}
+        numbers = {strip_number(each) for each in _WHOLE.findall(plain)}
+        self._numbers = numbers | {each.lstrip("0") for each in numbers}
 
     def states(self, value: str) -> bool:
-        """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 1000.0."""
+        """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 01000.0m."""
         value = normalise_visible(value)
         if NUMBER.fullmatch(value):
             digits = strip_number(value)
@@ -90,8 +91,8 @@ class JoinedWords:
 
 
 def strip_number(text: str) -> str:
-    """Return a number without its sign and without a fraction of zeros."""
-    return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
+    """Return a number without its sign and without zeros at the end of its fraction."""
+    return re.sub(r"\.0*\Z|(\.\d*?)0+\Z", r"\1", text.removeprefix("-"))
 
 
 def normalise_visible(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import trio
 
 from actors.environments.audit.plays import AuditPlays, get_least_return, read_moves
 from actors.environments.gifts import (
     PlayerView,
+    drop_words,
     find_stated_words,
     find_unseen_words,
     heard,
@@ -21,6 +23,14 @@ from spade.returns import is_won
 SEARCHES = 8
 """Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
 them away."""
+
+
+class Given(NamedTuple):
+    """Words of moves that only the hint states."""
+
+    words: Sequence[str]
+    rest: Sequence[Move]
+    """The moves that are left without the words, and without what these words bring to light."""
 
 
 class HintChecks:
@@ -43,10 +53,10 @@ class HintChecks:
                 continue
             moves, reached = list(read_moves(replay.recording)), self._plays.repeated[replay.play].episode_return
             try:
-                words = await self._given(replay.seed, moves, reached)
-                if words and await self._is_gift(replay.seed, moves, words, reached):
+                given = await self._find_given(replay.seed, moves, reached)
+                if given.words and await self._is_gift(replay.seed, moves, given, reached):
                     does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
-                    found = f"hinted play {replay.play} {does} by {_describe_gift(words[0])}"
+                    found = f"hinted play {replay.play} {does} by {_describe_gift(given.words[0])}"
                     self._plays.findings.append(found)
             except UndecidedError:
                 self.undecided += 1
@@ -66,7 +76,7 @@ class HintChecks:
         for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
             try:
                 moves, won = await self._try_solution(seed)
-                given = await self._given(seed, moves, job.win_return) if moves and won else ()
+                given = (await self._find_given(seed, moves, job.win_return)).words if moves and won else ()
                 findable = moves and given and await self._can_find(seed, moves, given, job.win_return)
             except UndecidedError:
                 self.undecided += 1
@@ -104,26 +114,25 @@ class HintChecks:
                 raise
             return [], False
 
-    async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str], reached: float) -> bool:
+    async def _is_gift(self, seed: int, moves: Sequence[Move], given: Given, reached: float) -> bool:
         for other in self._job.unaided:
             if other.seed == seed:
                 continue
             better = await try_until_decided(partial(self._plays.find_return, other.seed, moves))
-            if is_won(other.best, better) or is_won(
-                await try_until_decided(partial(self._plays.find_return_without, words, other.seed, moves)), better
-            ):
+            rest = partial(self._plays.find_return_of_rest, other.seed, given.rest)
+            if is_won(other.best, better) or is_won(await try_until_decided(rest), better):
                 continue
-            return not await self._can_find(seed, moves, words, reached)
+            return not await self._can_find(seed, moves, given.words, reached)
         return False
 
-    async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
+    async def _find_given(self, seed: int, moves: Sequence[Move], least: float) -> Given:
         """Return the words of these moves that only the hint states, if the play returns `least` only with these words.
 
         A word is not among them if an observation states it in time:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
         * in another play, if the moves still return `least` after the actions that led to the observation
 
-        Returns () if the moves also return `least` without these words. Raises UndecidedError if no try decides this.
+        Returns no words if the other moves return `least`. Raises UndecidedError if no try decides this.
         """
         # In a thread, since long observations take time. If the program has a hint, `keep` kept the observations.
         views = tuple(self._plays.views[seed])
@@ -131,8 +140,11 @@ class HintChecks:
         for word, told_by in tellings.items():
             if is_won(await try_until_decided(partial(self._plays.find_return, seed, [*told_by, *moves])), least):
                 words.remove(word)
-        without = partial(self._plays.find_return_without, words, seed, moves)
-        return () if not words or is_won(await try_until_decided(without), least) else words
+        own = [view for view in views if list(view.actions) == list(moves[: len(view.actions)])]
+        rest = await trio.to_thread.run_sync(drop_words, moves, words, own)
+        without = partial(self._plays.find_return_of_rest, seed, rest)
+        needless = not words or is_won(await try_until_decided(without), least)
+        return Given((), moves) if needless else Given(words, rest)
 
     async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.

@@ -339,7 +339,7 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert find_unseen_words(signs, []) == signs
     # The last observation comes when the play is over.
     assert find_unseen_words(["xyzzy"], [PlayerView(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
-    assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
+    assert drop_words(["say:xyzzy", "look"], ["xyzzy"], ()) == ["look"]
 
 
 def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from actors.environments.audit import audit
-from actors.environments.gifts import PlayerView, find_unseen_words, find_words, heard, keep_findable
+from actors.environments.gifts import PlayerView, drop_words, find_unseen_words, find_words, heard, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall
@@ -272,3 +272,46 @@ async def test_what_a_program_tells_after_a_word_of_another_instance_is_found_by
     asked = job(source, *replays, won=(), lost=(), unaided=(4, 6), hint="Say xyzzy.")
     expected = "hinted play play-4 wins by 'xyzzy', which only its hint states" if found else ""
     assert (await audit(sandbox, asked)).finding == expected
+
+
+# The number cannot be found in the turns that there are, but the spell tells it.
+TELLING = """
+import random
+
+class LockEnv:
+    def __init__(self, max_turns=6):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        self.number, self.turn = random.Random(seed).randint(100000, 999999), 0
+        return "A lock. Actions: 1..999999", {}
+
+    def step(self, action):
+        self.turn += 1
+        won = action == str(self.number)
+        told = f"The number is {self.number}." if action == "xyzzy" else "Nothing."
+        return f"{told} Actions: 1..999999", float(won), won, self.turn >= self.max_turns, {}
+
+    def solution(self):
+        return ["xyzzy", str(self.number)]
+"""
+
+
+async def test_a_word_that_tells_the_answer_is_a_gift_although_the_answer_wins_without_it(sandbox):
+    found = await gift_of_solutions(sandbox, TELLING, "games", "Say Xyzzy first.")
+    assert found == "its solution wins a lost instance by 'xyzzy', which only its hint states"
+    assert await gift_of_solutions(sandbox, TELLING, "games", "Ask for the number first.") == ""
+    assert "xyzzy" in await values(sandbox, TELLING)
+
+
+def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
+    seen = ["A lock.", "The number is 7391.", "Now lamp 12.", "Open."]
+    moves = ["xyzzy", "7391", "lamp"]
+    play = PlayerView(moves, seen)
+    assert drop_words(moves, ["xyzzy"], [play]) == []
+    assert drop_words(moves, ["7391"], [play]) == ["xyzzy"]
+    assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == ["lamp"]
+    assert drop_words(moves, ["xyzzy"], ()) == ["7391", "lamp"]
+    search = ["500", "250", "375"]
+    halved = PlayerView(search, ["1 to 1000", "500 is too high", "250 is too low", "375 is right"])
+    assert drop_words(search, ["500"], [halved]) == ["250", "375"]

@@ -70,7 +70,7 @@ MATHS = [
     (r"\sqrt{8}", r"2\sqrt{2}", 1),
     *[("70", said, 1) for said in (
         "70.", "70 .", "070.", "70,", "70;", "70\u00b0", "**70**", "n=70.", r"70\ ", r"70 \pmod{1000}",
-        r"70\;(\bmod\;1000)", r"70\quad\pmod{1000}",
+        r"70\;(\bmod\;1000)", r"70\quad\pmod{1000}", r"70 \pmod{1,000}", r"70 \pmod {1{,}000}", r"70\pmod{10^3}",
         r"70 \bmod 1000",
         "70 (mod 1000)", r"70 (\text{mod } 1000)", r"70 \operatorname{mod} 1000", r"\textsf{70}", r"\mathsf{70}",
         r"\hbox{70}", r"\Large{70}", r"\rm{70}", r"{\Large 70}",

@@ -51,6 +51,12 @@ SPACED = st.text(st.characters(categories=["L", "N"], max_codepoint=0xDFF), min_
     ("Send 4, then 2 and then 7, not 1250 or 1.", ("4271", "427"), "4271"),
     ("The 4 jugs hold 2, 7 and 9.", ("4271", "2719", "427"), None),
     ("Look in the hall or then at the door.", ("inorat",), None),
+    ("The PIN is 07391.", ("7391",), "7391"),
+    ("Turn it by 7391mm.", ("7391",), "7391"),
+    ("Turn it by 73.50 mm.", ("73.5",), "73.5"),
+    ("Turn it by 73.5 mm.", ("73.50",), "73.50"),
+    ("Turn it by 7 mm.", ("007",), None),
+    ("The PIN is 73910.", ("7391",), None),
     ("Look it up.", (), None),
     ("Look it up.", ("", "  ", "\\b"), None),
 ])  # fmt: skip

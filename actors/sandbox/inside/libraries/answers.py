@@ -26,7 +26,8 @@ _STYLED = re.compile(
 )
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _MODULUS = re.compile(
-    r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
+    r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+"
+    r"\d[\d,{}^]*+[\s)}]*+\Z"
 )
 _ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\degree(?![A-Za-z])|\\[ ,;:!]?)++\Z")
 
