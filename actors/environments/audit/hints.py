@@ -33,6 +33,15 @@ class Given(NamedTuple):
     """The moves that are left without the words, and without what these words bring to light."""
 
 
+class _CheckedPlay(NamedTuple):
+    """A play that may need words which only the hint states."""
+
+    seed: int
+    moves: Sequence[Move]
+    least: float
+    """The return that the play must have."""
+
+
 class HintChecks:
     """The checks of a hint and of solutions in one audit, and their results so far."""
 
@@ -45,19 +54,27 @@ class HintChecks:
         """Look for a hinted play that needs a word which the hint states and no observation states.
 
         A play needs a word if it returns less without the moves that have the word. The play need not be won, since the
-        regret pays for any higher return. The same must hold on another instance, and there the moves must also return
-        more than every play without the hint. Otherwise the word was a guess or part of a method.
+        regret pays for any higher return. The same must hold on another instance: a hinted play there needs the word
+        too, or the same moves need it and return more than every play without the hint. Otherwise the word was a guess
+        or part of a method.
         """
+        first = dict[str, _CheckedPlay]()
         for replay in self._job.replays:
             if not replay.hinted or replay.play not in self._plays.repeated:
                 continue
             moves, reached = list(read_moves(replay.recording)), self._plays.repeated[replay.play].episode_return
+            here = _CheckedPlay(replay.seed, moves, reached)
             try:
-                given = await self._find_given(replay.seed, moves, reached)
-                if given.words and await self._is_gift(replay.seed, moves, given, reached):
+                given = await self._find_given(here)
+                again = next((word for word in given.words if first.setdefault(word, here).seed != here.seed), "")
+                if again:
+                    is_gift = not any([await self._can_find(play, [again]) for play in (first[again], here)])
+                else:
+                    is_gift = bool(given.words) and await self._is_gift(here, given)
+                if is_gift:
                     does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
-                    found = f"hinted play {replay.play} {does} by {_describe_gift(given.words[0])}"
-                    self._plays.findings.append(found)
+                    word = again or given.words[0]
+                    self._plays.findings.append(f"hinted play {replay.play} {does} by {_describe_gift(word)}")
             except UndecidedError:
                 self.undecided += 1
 
@@ -76,8 +93,9 @@ class HintChecks:
         for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
             try:
                 moves, won = await self._try_solution(seed)
-                given = (await self._find_given(seed, moves, job.win_return)).words if moves and won else ()
-                findable = moves and given and await self._can_find(seed, moves, given, job.win_return)
+                play = _CheckedPlay(seed, moves or (), job.win_return)
+                given = (await self._find_given(play)).words if won else ()
+                findable = given and await self._can_find(play, given)
             except UndecidedError:
                 self.undecided += 1
                 continue
@@ -114,19 +132,19 @@ class HintChecks:
                 raise
             return [], False
 
-    async def _is_gift(self, seed: int, moves: Sequence[Move], given: Given, reached: float) -> bool:
+    async def _is_gift(self, play: _CheckedPlay, given: Given) -> bool:
         for other in self._job.unaided:
-            if other.seed == seed:
+            if other.seed == play.seed:
                 continue
-            better = await try_until_decided(partial(self._plays.find_return, other.seed, moves))
+            better = await try_until_decided(partial(self._plays.find_return, other.seed, play.moves))
             rest = partial(self._plays.find_return_of_rest, other.seed, given.rest)
             if is_won(other.best, better) or is_won(await try_until_decided(rest), better):
                 continue
-            return not await self._can_find(seed, moves, given.words, reached)
+            return not await self._can_find(play, given.words)
         return False
 
-    async def _find_given(self, seed: int, moves: Sequence[Move], least: float) -> Given:
-        """Return the words of these moves that only the hint states, if the play returns `least` only with these words.
+    async def _find_given(self, play: _CheckedPlay) -> Given:
+        """Return the words of a play's moves that only the hint states, if it returns `least` only with these words.
 
         A word is not among them if an observation states it in time:
         * in a play of these moves, before an action that nobody can find (`keep_findable`)
@@ -134,6 +152,7 @@ class HintChecks:
 
         Returns no words if the other moves return `least`. Raises UndecidedError if no try decides this.
         """
+        seed, moves, least = play
         # In a thread, since long observations take time. If the program has a hint, `keep` kept the observations.
         views = tuple(self._plays.views[seed])
         words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, views)
@@ -146,7 +165,7 @@ class HintChecks:
         needless = not words or is_won(await try_until_decided(without), least)
         return Given((), moves) if needless else Given(words, rest)
 
-    async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
+    async def _can_find(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.
 
         Raises UndecidedError if no search finds them and one of them failed by our own fault.
@@ -154,7 +173,7 @@ class HintChecks:
         ours = False
         for _ in range(SEARCHES):
             try:
-                if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
+                if await try_until_decided(partial(self._succeeds_after_search, play, words)):
                     return True
             except UndecidedError as undecided:
                 ours = ours or undecided.ours
@@ -162,15 +181,14 @@ class HintChecks:
             raise UndecidedError(ours)
         return False
 
-    async def _succeeds_after_search(
-        self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float
-    ) -> bool:
+    async def _succeeds_after_search(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Act at random until the observations state all of the words. Then make the moves.
 
         Returns True if the play returns at least `least`. The search fails if an observation states a word only after
         the play is lost. It sends no moves of agents: a program could tell the words to whoever knows the hint, or a
         name of another instance.
         """
+        seed, moves, least = play
         policy = self._plays.make_guesser(())
         said, observations, rest = list[Move](), list[str](), iter(moves)
 

@@ -1,5 +1,7 @@
 """A hint that states a word is a gift, if the program tells the word only after an action that no player can find."""
 
+import random
+
 import msgspec
 import pytest
 
@@ -302,6 +304,19 @@ async def test_a_word_that_tells_the_answer_is_a_gift_although_the_answer_wins_w
     assert found == "its solution wins a lost instance by 'xyzzy', which only its hint states"
     assert await gift_of_solutions(sandbox, TELLING, "games", "Ask for the number first.") == ""
     assert "xyzzy" in await values(sandbox, TELLING)
+
+
+async def test_a_word_that_hinted_plays_of_two_instances_need_is_a_gift(sandbox):
+    """The solution does without it. Its moves do not win on other instances, since the word tells another answer."""
+    source = TELLING.replace('["xyzzy", str(self.number)]', "[str(self.number)]")
+    number = {seed: str(random.Random(seed).randint(100000, 999999)) for seed in (4, 6)}
+    plays = [await recorded(sandbox, source, seed, ("xyzzy", number[seed]), True) for seed in (4, 6)]
+    for replays, expected in (
+        (plays, "hinted play play-6 wins by 'xyzzy', which only its hint states"),
+        (plays[:1], ""),
+    ):
+        asked = job(source, *replays, won=(), lost=(), unaided=(4, 6), hint="Say Xyzzy first.")
+        assert (await audit(sandbox, asked)).finding == expected
 
 
 def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
