@@ -4,7 +4,7 @@ Pure. The texts of a program are hostile, so only the beginning of each observat
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
@@ -208,27 +208,28 @@ def _split_action(action: str | Move) -> list[str]:
     return pieces
 
 
-def drop_words(actions: Iterable[Acted], words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> list[Acted]:
+def drop_words(actions: Iterable[Acted], words: Sequence[str], plays: Iterable[PlayerView[Acted]]) -> list[Acted]:
     """Return the actions that contain none of the words, and nothing that these words bring to light.
 
     `plays` are plays of these actions. A word comes to light if an observation states it only after an action with one
     of `words`. Otherwise an answer that a secret tells would stay, and the secret would seem needless.
     """
-    actions, words = list(actions), set(words)
-    for play in plays:
-        words |= _find_told_words(words, play)
-    return [action for action in actions if words.isdisjoint(_split_action(action))]
+    told = {word for play in plays for word in _find_told_words(set(words), play)}
+    return [
+        action
+        for action in actions
+        if told.isdisjoint(_split_words(action)) and set(words).isdisjoint(_split_action(action))
+    ]
 
 
-def _find_told_words(words: Iterable[str], play: PlayerView[Acted]) -> set[str]:
-    """Return the words of actions that an observation states only after an action with one of `words`."""
-    split = [set(_split_action(action)) for action in play.actions]
-    first = next((turn for turn, own in enumerate(split) if not own.isdisjoint(words)), len(split))
-    before, told = [SearchableText(text[:READ_CHARACTERS]) for text in play.observations[: first + 1]], set[str]()
-    for turn in range(first + 1, len(split)):
-        seen = SearchableText("\n".join(play.observations[first + 1 : turn + 1])[:READ_CHARACTERS])
-        told |= {word for word in split[turn] if seen.states(word) and not any(text.states(word) for text in before)}
-    return told
+def _find_told_words(words: set[str], play: PlayerView[Acted]) -> Iterator[str]:
+    """Yield the words of actions, also short ones, that a play states only after an action with one of `words`."""
+    own = (turn for turn, action in enumerate(play.actions) if not words.isdisjoint(_split_action(action)))
+    first = next(own, len(play.actions)) + 1
+    before = SearchableText("\n".join(text[:READ_CHARACTERS] for text in play.observations[:first]))
+    for turn in range(first, len(play.actions)):
+        after = SearchableText("\n".join(text[:READ_CHARACTERS] for text in play.observations[first : turn + 1]))
+        yield from (word for word in _split_words(play.actions[turn]) if after.states(word) and not before.states(word))
 
 
 def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

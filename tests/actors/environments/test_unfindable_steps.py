@@ -327,6 +327,8 @@ def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
     assert drop_words(moves, ["7391"], [play]) == ["xyzzy"]
     assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == ["lamp"]
     assert drop_words(moves, ["xyzzy"], ()) == ["7391", "lamp"]
+    short = PlayerView(["xyzzy", "88"], ["A lock.", "The number is 88.", "Open."])
+    assert drop_words(short.actions, ["xyzzy"], [short]) == []
     search = ["500", "250", "375"]
     halved = PlayerView(search, ["1 to 1000", "500 is too high", "250 is too low", "375 is right"])
     assert drop_words(search, ["500"], [halved]) == ["250", "375"]
