@@ -174,14 +174,11 @@ class GameAdmission(Admission[str]):
         observation.
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
-        sent = tuple(format_action(action, self.form.reads) for action in solution)
-        own, others, secret = list[PlayerView[str]](), list[PlayerView[str]](), find_words(sent)
-        for play in self.form.transcripts:
-            if play.seed == seed:
-                heard = PlayerView(play.actions, [answer.observation for answer in play.answers])
-                # In a thread, since long observations take time.
-                findable = await trio.to_thread.run_sync(keep_findable, heard, secret.__contains__)
-                (own if play.actions == sent else others).append(findable)
+        own, others = list[PlayerView[str]](), list[PlayerView[str]]()
+        is_secret = find_words(solution).__contains__
+        for play, is_own in self.view_plays(index):
+            # In a thread, since long observations take time.
+            (own if is_own else others).append(await trio.to_thread.run_sync(keep_findable, play, is_secret))
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
         for word, actions in tellings.items():
@@ -202,15 +199,19 @@ class GameAdmission(Admission[str]):
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
         """Play a solution without the words and what they bring to light (`drop_words`). Returns True if it wins."""
-        solution, seed = self.form.solutions[index], self.form.seed(index)
-        sent = tuple(format_action(action, self.form.reads) for action in solution)
-        own = [
-            PlayerView(solution, [answer.observation for answer in play.answers])
-            for play in self.form.transcripts
-            if play.seed == seed and play.actions == sent
-        ]
+        solution = self.form.solutions[index]
+        own = [play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own]
         left = await trio.to_thread.run_sync(drop_words, solution, words, own[:1])
-        return (await self.form.probe(seed, self.form.follow(left))).won(self.form.win_return)
+        return (await self.form.probe(self.form.seed(index), self.form.follow(left))).won(self.form.win_return)
+
+    def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
+        """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""
+        sent = tuple(format_action(action, self.form.reads) for action in self.form.solutions[index])
+        return [
+            (PlayerView(play.actions, [answer.observation for answer in play.answers]), play.actions == sent)
+            for play in self.form.transcripts
+            if play.seed == self.form.seed(index)
+        ]
 
     @cached_property
     def offer(self) -> Offer:

@@ -166,10 +166,14 @@ def find_stated_words(
         return [], {}
     secret = find_words(moves)
     findable = [keep_findable(play, lambda word: word in secret or hint.states(word)) for play in plays]
-    own = [play for play in findable if list(play.actions) == list(moves[: len(play.actions)])]
-    unseen = find_unseen_words(moves, own)
+    unseen = find_unseen_words(moves, select_own(findable, moves))
     words = [word for word in stated if word in unseen]
     return words, find_tellings(words, findable)
+
+
+def select_own(plays: Iterable[PlayerView[Acted]], moves: Sequence[Acted]) -> list[PlayerView[Acted]]:
+    """Return the plays of these moves. A play may end before the last of them."""
+    return [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
 
 
 def _drop_submissions(moves: Sequence[Acted]) -> Sequence[Acted]:

@@ -13,6 +13,7 @@ from actors.environments.gifts import (
     find_stated_words,
     find_unseen_words,
     heard,
+    select_own,
 )
 from actors.environments.tries import UndecidedError, try_until_decided
 from actors.text.conversation import Move
@@ -159,11 +160,11 @@ class HintChecks:
         for word, told_by in tellings.items():
             if is_won(await try_until_decided(partial(self._plays.find_return, seed, [*told_by, *moves])), least):
                 words.remove(word)
-        own = [view for view in views if list(view.actions) == list(moves[: len(view.actions)])]
-        rest = await trio.to_thread.run_sync(drop_words, moves, words, own)
+        if not words:
+            return Given((), moves)
+        rest = await trio.to_thread.run_sync(drop_words, moves, words, select_own(views, moves))
         without = partial(self._plays.find_return_of_rest, seed, rest)
-        needless = not words or is_won(await try_until_decided(without), least)
-        return Given((), moves) if needless else Given(words, rest)
+        return Given((), moves) if is_won(await try_until_decided(without), least) else Given(words, rest)
 
     async def _can_find(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.
