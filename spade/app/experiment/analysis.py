@@ -112,7 +112,7 @@ def summarise_arms(experiment: Experiment, results: Mapping[Piece, RunResult]) -
         runs = [results[piece] for seed in arm.seeds if (piece := Piece(name, seed)) in results]
         if runs:
             measured = [collect_outcomes(run) for run in runs]
-            steps, trajectories = (_compute_mean_and_error([get(run) for run in runs]) for get in _TOTALS)
+            steps, trajectories = (estimate_mean([get(run) for run in runs]) for get in _TOTALS)
             rows.append(ArmSummary(name, len(runs), len(arm.seeds), steps, trajectories, _compute_means(measured)))
     return rows
 
@@ -132,6 +132,15 @@ def summarise_pairs(experiment: Experiment, results: Mapping[Piece, RunResult]) 
     return rows
 
 
+def estimate_mean(values: Sequence[float]) -> Mean:
+    """Return the mean of the values of at least one run or pair, with its interval."""
+    mean, error = compute_mean_and_error(values)
+    if error is None or min(values) == max(values):
+        return Mean(mean, None, None, len(values))
+    half = compute_student_quantile(len(values) - 1) * error
+    return Mean(mean, mean - half, mean + half, len(values))
+
+
 def list_missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[Piece]:
     """Return the runs without results."""
     return [piece for piece in experiment.pieces if piece not in results]
@@ -147,15 +156,7 @@ def _compute_difference(ours: Mapping[str, float], theirs: Mapping[str, float]) 
 def _compute_means(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
     """Return the mean of each figure over the runs that have the figure."""
     names = dict.fromkeys(name for figures in measured for name in figures)
-    return {name: _compute_mean_and_error([figures[name] for figures in measured if name in figures]) for name in names}
-
-
-def _compute_mean_and_error(values: Sequence[float]) -> Mean:
-    mean, error = compute_mean_and_error(values)
-    if error is None or min(values) == max(values):
-        return Mean(mean, None, None, len(values))
-    half = compute_student_quantile(len(values) - 1) * error
-    return Mean(mean, mean - half, mean + half, len(values))
+    return {name: estimate_mean([figures[name] for figures in measured if name in figures]) for name in names}
 
 
 def _compute_known_mean(values: Sequence[float | None]) -> float | None:
