@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import trio
 
-from actors.environments.audit.plays import AuditPlays, get_least_return, read_moves
+from actors.environments.audit.plays import AuditPlays, RepeatedPlay, get_least_return, read_moves
 from actors.environments.gifts import (
     PlayerView,
     drop_words,
@@ -69,7 +69,7 @@ class HintChecks:
                 given = await self._find_given(here)
                 again = next((word for word in given.words if first.setdefault(word, here).seed != here.seed), "")
                 if again:
-                    is_gift = not any([await self._can_find(play, [again]) for play in (first[again], here)])
+                    is_gift = all([await self._is_hidden(play, [again]) for play in (first[again], here)])
                 else:
                     is_gift = bool(given.words) and await self._is_gift(here, given)
                 if is_gift:
@@ -141,8 +141,35 @@ class HintChecks:
             rest = partial(self._plays.find_return_of_rest, other.seed, given.rest)
             if is_won(other.best, better) or is_won(await try_until_decided(rest), better):
                 continue
-            return not await self._can_find(play, given.words)
+            return await self._is_hidden(play, given.words)
         return False
+
+    async def _is_hidden(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
+        """Return True if no player without the hint finds the words on this instance.
+
+        A player finds them if a random search does. A player also finds them if an unhinted play of any instance found
+        them, used them and returned at least `least`, and if the solution's play shows them in time on this instance.
+        Neither is enough alone. A program may tell the words on other instances only, and its solution may know a way
+        to them that nobody finds.
+        """
+        if await self._can_find(play, words):
+            return False
+        repeated = self._plays.repeated.values()
+        finds = partial(trio.to_thread.run_sync, self._finds_and_uses)
+        if not any([await finds(replay, play.least, words) for replay in repeated]):
+            return True
+        await self._try_solution(play.seed)
+        return not set(words).isdisjoint((await self._find_given(play)).words)
+
+    def _finds_and_uses(self, replay: RepeatedPlay, least: float, words: Sequence[str]) -> bool:
+        """Return True if an unhinted play returned at least `least` and sent the words after it was told them."""
+        recorded = replay.recorded
+        if recorded.hinted or not is_won(replay.episode_return, least):
+            return False
+        moves = list(read_moves(recorded.recording))
+        views = tuple(self._plays.views[recorded.seed])
+        untold, _ = find_stated_words(self._hint, moves, views)
+        return set(words) <= set(find_unseen_words(moves, ())) - set(untold)
 
     async def _find_given(self, play: _CheckedPlay) -> Given:
         """Return the words of a play's moves that only the hint states, if it returns `least` only with these words.
