@@ -77,10 +77,13 @@ MATHS = [
         r"\boldsymbol{70}", r"\underline{70}", r"\emph{70}", r"70~\text{cm}", r"\text{The answer is } 70.", r"70^\circ",
         r"\displaystyle 70", r"\equiv 70 \pmod{1000}", r"\frac{140}{2}.", "70%",
         r"\text{The answer is } 70", r"\text{Answer: }70", r"\underline{\textbf{70}}", r"70\degree", r"\color{red}70",
+        r"\text{Answer: 70}", r"\text{Final Answer: 70}", r"\textbf{Answer: }70", r"70\checkmark", r"\pmb{70}",
+        r"\ensuremath{70}",
     )],
     *[("70", said, 0) for said in (
         "70!", "7 0", "-70", "70, 71", r"1070 \pmod{1000}", r"70^2", "70.5.", "700.", ".70",
         r"\mathsf{71}", r"\hbox{71}", r"\Large{71}", r"\pmod{70}", r"\text{not }70", r"\text{The answer is not } 70",
+        r"\text{Answer: 71}", r"\text{not 70}",
     )],
 ]  # fmt: skip
 

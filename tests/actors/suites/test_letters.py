@@ -82,6 +82,10 @@ BOXES = {
         r"\textcolor{red}{C}",
         r"\color{blue} C",
         r"\ensuremath{C}",
+        r"\pmb{C}",
+        r"\bfseries C",
+        r"C \checkmark",
+        r"C\,(5)",
     ],
     "D": [
         r"\text{D}",
@@ -163,6 +167,11 @@ BOXES = {
         r"A \\ B",
         "(not A)",
         "Both B and C",
+        "A - 1, B - 2, C - 3, D - 4",
+        "A–1, B–2",
+        "A. 3; B. 4",
+        "A, T, C, G",
+        "C, N, O",
     ],
 }
 """By the letter that is chosen: contents of a box."""
@@ -226,6 +235,13 @@ SENTENCES = {
         "Option C is correct - it has three carbons.",
         "Option C is correct (see above).",
         "Option C is correct given that x > 0.",
+        "Options A, B, and D are false; therefore the answer is C.",
+        "Since D is false, the answer is C.",
+        "Because B is false, the answer is C",
+        "Assuming ideal gas behaviour, the correct answer is C.",
+        "The answer is C; D is wrong",
+        "The answer is C as shown above.",
+        "The answer is C based on the rate.",
     ],
     "D": [
         "The correct option is D",
@@ -290,6 +306,15 @@ SENTENCES = {
         "We compute.\n\n### Final Answer\n\nA and C",
         "We look for the correct answer\nB. subtilis",
         "### Wrong answer\nB",
+        "The answer is B cells.",
+        "The answer is C terminus.",
+        "the answer is D orbitals",
+        "The answer is B meson decay.",
+        "It is not true that the answer is B.",
+        "It would be wrong to say the answer is B.",
+        "The answer is B (if x = 0)",
+        "Assume the answer is B. So",
+        "Assuming that the answer is B, x is 1.",
     ],
 }
 """By the letter that is chosen: texts without a box."""

@@ -19,17 +19,19 @@ LONGEST_TIDIED = 200
 
 _AGAIN_S = 0.1
 _COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
-_WORDS = re.compile(r"\A\s*+\\text\s*+\{\s*+(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+:?\s*+\}", re.IGNORECASE)
+_ANSWER_IS = r"(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+:?\s*+"
+_WORDS = re.compile(rf"\A\s*+\\text[a-z]*+\s*+\{{\s*+{_ANSWER_IS}\}}", re.IGNORECASE)
 _STYLED = re.compile(
-    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt)"
-    r"\s*+\{\s*+([-+\d.,]++)\s*+\}"
+    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|pmb|ensuremath|emph|underline|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm"
+    r"|it|sf|tt)"
+    rf"\s*+\{{\s*+(?i:{_ANSWER_IS})?+([-+\d.,]++)\s*+\}}"
 )
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+"
     r"\d[\d,{}^]*+[\s)}]*+\Z"
 )
-_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\degree(?![A-Za-z])|\\[ ,;:!]?)++\Z")
+_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\(?:degree|checkmark)(?![A-Za-z])|\\[ ,;:!]?)++\Z")
 
 
 class LateError(BaseException):

@@ -7,6 +7,7 @@ a name ("D-glucose", "C = 12") and two letters ("A and C") choose nothing.
 import re
 import unicodedata
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 LONGEST = 10_000
@@ -14,8 +15,9 @@ LONGEST = 10_000
 
 _STYLES = re.compile(
     r"\\(?:text)?color\s*+\{[^{}]*+\}"
-    r"|\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|[bB]igg?[lr]?|boxed"
-    r"|displaystyle|ensuremath|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt|em)"
+    r"|\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|pmb|[mhf]box|emph|underline|checkmark|left|right"
+    r"|[bB]igg?[lr]?|boxed|displaystyle|ensuremath|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge"
+    r"|(?:bf|rm|it|sf|tt|em)(?:series|family|shape)?)"
     r"(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
 )
 _SPACES = re.compile(r"\\[,;:! ~]|~")
@@ -38,16 +40,22 @@ _CHOSEN = (
 _VERB = r"\s++(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?+"
 _GOOD = r"(?:correct|right|best)"
 _APPROVED = rf"{_VERB}\s++(?:{_GOOD}|the\s++{_GOOD}(?:\s++\w++){{0,2}})"
+_FURTHER = (
+    r"(?:which|that|with|where|when|if|only|unless|in|by|from|on|at|to|here|not|but|so|based|according|corresponding)"
+)
+"""Words after a letter in a sentence. Another word is part of a name, as in "B cells"."""
 _ANSWERS = rf"{_VERB}\s++(?:(?:the\s++)?{_GOOD}|(?:the|my)(?:\s++final)?)\s++(?:answer|option|choice)"
 _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
     r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++[-\u2013\u2014(]|\s++(?:because|since|and|while|whereas|here|given)\b)"
 )
 """The end of a clause that approves a letter. "(A) is correct in sign" does not match, since the clause continues."""
+_REFUSED = r"\s++(?:is|are)\s++(?:wrong|incorrect|false|not)\b"
 _DOUBT = re.compile(
-    r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
-    # An adjective directly before the matched words, as in "the wrong answer is B".
-    r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?)\s*+\Z",
+    r"\b(?:if|whether|suppose|unless|doubt\w*|(?:\w+n't|not)\s++(?:think|believe|say|true|correct|right|the\s++case)"
+    r"|(?:false|wrong|incorrect|mistake\w*)\s++(?:that|to))\b"
+    # Words directly before the matched words, as in "the wrong answer is B" or "assume that the answer is B".
+    r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?|assum\w+(?:\s++that)?)\s*+\Z",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
@@ -57,7 +65,8 @@ _REJECTED = re.compile(
     r"[(\[][^()\[\]]*?\b(?:not|rather\s++than|instead\s++of|unlike)\s[^()\[\]]*+[)\]]", re.IGNORECASE
 )
 """A remark in brackets that names letters which are not chosen: D (not A)."""
-_CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
+_IF = r"(?:only\s++)?(?:if|unless|when)\b"
+_CONDITION = re.compile(rf"\s++\(?{_IF}", re.IGNORECASE)
 
 _SENTENCE_LENGTH = 300  # only this many characters of a sentence are read
 
@@ -71,8 +80,10 @@ class _Patterns(NamedTuple):
     """A letter that a sentence names as the answer."""
     joined: re.Pattern[str]
     """A further letter directly after a label."""
+    other: re.Pattern[str]
+    """Another label anywhere in the rest, as in `A - 1, B - 2`."""
     labels: re.Pattern[str]
-    """A text that consists only of letters and connectives."""
+    """A text that consists only of single letters and connectives."""
 
 
 @cache
@@ -81,7 +92,7 @@ def _compile_patterns(letters: str) -> _Patterns:
     others = upper.replace("A", "") or upper
     bracket, wide = r" *+[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])", rf" *+{_WIDE}(?!\s*+[\^_+=*/])"
     closed = rf"{_ENDING}(?:$|{bracket}|{wide}|[,:;!]|\.(?![^\W\d_]))"
-    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\)|\[[^\]]{{2,}}\])"
+    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\((?!{_IF})(?:[^)]{{2,}}|\d)\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence, words may follow the letter. But an A before a word is an article.
     single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
@@ -90,12 +101,17 @@ def _compile_patterns(letters: str) -> _Patterns:
     bare = rf"{begun}\(?(?P<bare>[{upper}])\)?(?i:{_ANSWERS})\b"
     marked = rf"{begun}\((?P<marked>[{upper}])\)(?i:{_APPROVED})\b"
     approved = rf"(?:{named}|{bare}|{marked})(?i:{_CLAUSE_END})(?!,?\s++(?i:and|or)\s++(?i:option\s++)?\(?[{upper}]\b)"
-    sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
+    sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?:\(|{_FURTHER}\b))"
     return _Patterns(
         label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
         stated=re.compile(rf"{_CHOSEN}(?:{sentence})|{approved}", re.MULTILINE),
-        joined=re.compile(rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-])"),
-        labels=re.compile(rf"(?:\W|_|\band\b|\bor\b|\b[{either}]\b)*+"),
+        joined=re.compile(
+            rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-]|{_REFUSED})"
+        ),
+        other=re.compile(
+            rf"(?<![\w(\[])([{letters}])(?=[):\]])|[,;]\s++\(?([{letters}])(?=\s++-\s|\s*+[\u2013\u2014]|\.\s)"
+        ),
+        labels=re.compile(r"(?:\W|_|\band\b|\bor\b|\b[^\W\d_]\b)*+"),
     )
 
 
@@ -130,9 +146,9 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
     letter = next(group for group in found.groups() if group).upper()
     patterns, end = _compile_patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
-    bracketed = re.findall(rf"(?<![\w(\[])([{letters}])[):\]]", _REJECTED.sub("", rest))
-    listed = re.findall(rf"\b[{letters}{letters.lower()}]\b", rest) if patterns.labels.fullmatch(rest) else ()
-    named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *bracketed, *listed]
+    others = chain(*patterns.other.findall(_REJECTED.sub("", rest)))
+    listed = re.findall(r"\b[^\W\d_]\b", rest) if patterns.labels.fullmatch(rest) else ()
+    named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *filter(None, others), *listed]
     return "" if any(each.upper() != letter for each in named) else letter
 
 
