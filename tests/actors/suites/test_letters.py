@@ -240,6 +240,8 @@ SENTENCES = {
         "Because B is false, the answer is C",
         "Assuming ideal gas behaviour, the correct answer is C.",
         "The answer is C; D is wrong",
+        "Option A is not correct, so the answer is C.",
+        "A is incorrect and it would be wrong to neglect D, so the answer is C.",
         "The answer is C as shown above.",
         "The answer is C based on the rate.",
     ],

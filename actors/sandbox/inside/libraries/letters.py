@@ -52,8 +52,8 @@ _CLAUSE_END = (
 """The end of a clause that approves a letter. "(A) is correct in sign" does not match, since the clause continues."""
 _REFUSED = r"\s++(?:is|are)\s++(?:wrong|incorrect|false|not)\b"
 _DOUBT = re.compile(
-    r"\b(?:if|whether|suppose|unless|doubt\w*|(?:\w+n't|not)\s++(?:think|believe|say|true|correct|right|the\s++case)"
-    r"|(?:false|wrong|incorrect|mistake\w*)\s++(?:that|to))\b"
+    r"\b(?:if|whether|suppose|unless|doubt\w*|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case)"
+    r"|(?:not\s++(?:true|correct|right)|false|wrong|incorrect)\s++(?:that|to\s++(?:say|think|claim|conclude)))\b"
     # Words directly before the matched words, as in "the wrong answer is B" or "assume that the answer is B".
     r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?|assum\w+(?:\s++that)?)\s*+\Z",
     re.IGNORECASE,
