@@ -41,9 +41,12 @@ _VERB = r"\s++(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus
 _GOOD = r"(?:correct|right|best)"
 _APPROVED = rf"{_VERB}\s++(?:{_GOOD}|the\s++{_GOOD}(?:\s++\w++){{0,2}})"
 _FURTHER = (
-    r"(?:which|that|with|where|when|if|only|unless|in|by|from|on|at|to|here|not|but|so|based|according|corresponding)"
+    r"(?:which|that|who|with|without|where|while|when|whereas|whose|though|although|then|however|too|also|again|overall"
+    r"|only|exactly|indeed|here|not|but|so|if|unless|in|by|from|on|at|to|of|after|before|among|over|under|between|through"
+    r"|via|above|below|like|is|has|was|gives|i|we|based|according|corresponding|containing|considering|assuming|using"
+    r"|\w+ly)"
 )
-"""Words after a letter in a sentence. Another word is part of a name, as in "B cells"."""
+"""Words after a letter that is chosen in a sentence. Another word is part of a name, as in "B cells"."""
 _ANSWERS = rf"{_VERB}\s++(?:(?:the\s++)?{_GOOD}|(?:the|my)(?:\s++final)?)\s++(?:answer|option|choice)"
 _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
