@@ -26,6 +26,10 @@ SEARCHES = 8
 them away."""
 
 
+MOST_NAMED, NAMED_CHARACTERS = 4, 40
+"""A finding names at most MOST_NAMED words, each by its first NAMED_CHARACTERS characters."""
+
+
 class Given(NamedTuple):
     """Words of moves that only the hint states."""
 
@@ -52,12 +56,12 @@ class HintChecks:
         self._hint = SearchableText(plays.job.hint)
 
     async def check_hinted_plays(self) -> None:
-        """Look for a hinted play that needs a word which the hint states and no observation states.
+        """Look for a hinted play that needs words which the hint states and no observation states.
 
-        A play needs a word if it returns less without the moves that have the word. The play need not be won, since the
-        regret pays for any higher return. The same must hold on another instance: a hinted play there needs the word
-        too, or the same moves need it and return more than every play without the hint. Otherwise the word was a guess
-        or part of a method.
+        A play needs words if it returns less without the moves that have them. The play need not be won, since the
+        regret pays for any higher return. The same must hold on another instance: a hinted play there needs the words
+        too, or the same moves need them and return more than every play without the hint. Otherwise the words were a
+        guess or part of a method. All words count together: a player may find one that leads nowhere without another.
         """
         first = dict[str, _CheckedPlay]()
         for replay in self._job.replays:
@@ -67,15 +71,16 @@ class HintChecks:
             here = _CheckedPlay(replay.seed, moves, reached)
             try:
                 given = await self._find_given(here)
-                again = next((word for word in given.words if first.setdefault(word, here).seed != here.seed), "")
-                if again:
-                    is_gift = all([await self._is_hidden(play, [again]) for play in (first[again], here)])
-                else:
-                    is_gift = bool(given.words) and await self._is_gift(here, given)
-                if is_gift:
+                again = [word for word in given.words if first.setdefault(word, here).seed != here.seed]
+                both = [first[again[0]], here] if again else []
+                gift: Sequence[str] = ()
+                if again and all([await self._is_hidden(play, again) for play in both]):
+                    gift = again
+                elif given.words and await self._is_gift(here, given):
+                    gift = given.words
+                if gift:
                     does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
-                    word = again or given.words[0]
-                    self._plays.findings.append(f"hinted play {replay.play} {does} by {_describe_gift(word)}")
+                    self._plays.findings.append(f"hinted play {replay.play} {does} by {_describe_gift(*gift)}")
             except UndecidedError:
                 self.undecided += 1
 
@@ -147,28 +152,27 @@ class HintChecks:
     async def _is_hidden(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Return True if no player without the hint finds the words on this instance.
 
-        A player finds them if a random search does. A player also finds them if an unhinted play of any instance found
-        them, used them and returned at least `least`, and if the solution's play shows them in time on this instance.
-        Neither is enough alone. A program may tell the words on other instances only, and its solution may know a way
-        to them that nobody finds.
+        A player finds them if a random search does. A player also finds them if both of these hold:
+        * An unhinted play of any instance found them, used them and returned at least `least`. This alone is not
+          enough, since a program may tell the words on other instances only.
+        * The solution's play shows them in time on this instance. This alone is not enough either, since a solution
+          may know a way to them that nobody finds.
         """
         if await self._can_find(play, words):
             return False
-        repeated = self._plays.repeated.values()
-        finds = partial(trio.to_thread.run_sync, self._finds_and_uses)
-        if not any([await finds(replay, play.least, words) for replay in repeated]):
+        if not any([await self._finds_and_uses(replay, play.least, words) for replay in self._plays.repeated.values()]):
             return True
         await self._try_solution(play.seed)
         return not set(words).isdisjoint((await self._find_given(play)).words)
 
-    def _finds_and_uses(self, replay: RepeatedPlay, least: float, words: Sequence[str]) -> bool:
+    async def _finds_and_uses(self, replay: RepeatedPlay, least: float, words: Sequence[str]) -> bool:
         """Return True if an unhinted play returned at least `least` and sent the words after it was told them."""
         recorded = replay.recorded
         if recorded.hinted or not is_won(replay.episode_return, least):
             return False
         moves = list(read_moves(recorded.recording))
         views = tuple(self._plays.views[recorded.seed])
-        untold, _ = find_stated_words(self._hint, moves, views)
+        untold, _ = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, views)
         return set(words) <= set(find_unseen_words(moves, ())) - set(untold)
 
     async def _find_given(self, play: _CheckedPlay) -> Given:
@@ -232,5 +236,6 @@ class HintChecks:
         return len(played.actions) > len(said) and is_won(get_least_return(played), least)
 
 
-def _describe_gift(word: str) -> str:
-    return f"{word[:40]!r}, which only its hint states"
+def _describe_gift(*words: str) -> str:
+    named = ", ".join(repr(word[:NAMED_CHARACTERS]) for word in words[:MOST_NAMED])
+    return f"{named}, which only its hint states"

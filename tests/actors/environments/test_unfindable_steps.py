@@ -157,7 +157,7 @@ async def test_a_combination_of_numbers_from_a_range_is_a_secret(sandbox):
     assert set(await values(sandbox, LOCK)) == {"137", "251", "118"}
     replays = [await recorded(sandbox, LOCK, seed, ("137", "251", "118"), hinted=True) for seed in (13, 15)]
     found = await audit(sandbox, job(LOCK, *replays, won=(13, 15), lost=(), unaided=(13, 15), hint="137, 251, 118."))
-    assert found.finding == "hinted play play-13 wins by '137', which only its hint states"
+    assert found.finding == "hinted play play-13 wins by '137', '251', '118', which only its hint states"
 
 
 CUPS = """
@@ -332,3 +332,43 @@ def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
     search = ["500", "250", "375"]
     halved = PlayerView(search, ["1 to 1000", "500 is too high", "250 is too low", "375 is right"])
     assert drop_words(search, ["500"], [halved]) == ["250", "375"]
+
+
+# The keeper's name is shown, and a note that a player may read tells the first word. Nothing tells the word xyzzy.
+KEEPER = """
+import random
+
+class KeeperEnv:
+    def reset(self, seed):
+        self.name, self.turn = "".join(random.Random(seed).choices("bcdfg", k=5)), 0
+        self.left = ["greet:" + self.name, "say:alpha", "say:" + self.name[::-1]]
+        return f"The keeper is {self.name}. Say a word, and the name backwards. Actions: look greet:WHO say:WHAT", {}
+
+    def step(self, action):
+        self.turn += 1
+        if action == self.left[0] or (len(self.left) == 1 and action == "say:xyzzy"):
+            self.left.pop(0)
+        told = "A note says alpha." if action == "look" else "Well."
+        over = not self.left
+        return f"{told} Actions: look greet:WHO say:WHAT", float(over), over, not over and self.turn > 6, {}
+
+    def solution(self):
+        return ["look", *self.left]
+"""
+
+
+async def test_a_secret_is_a_gift_although_hinted_plays_also_need_a_word_that_players_find(sandbox):
+    name = {seed: "".join(random.Random(seed).choices("bcdfg", k=5)) for seed in (4, 6)}
+    plays = [
+        await recorded(sandbox, KEEPER, seed, (f"greet:{name[seed]}", "say:alpha", "say:xyzzy"), True)
+        for seed in (4, 6)
+    ]
+    for hint, found in (
+        (
+            "Greet the keeper, say alpha, and then xyzzy.",
+            "hinted play play-6 wins by 'alpha', 'xyzzy', which only its hint states",
+        ),
+        ("Greet the keeper, say alpha, and then the name.", ""),
+    ):
+        asked = job(KEEPER, *plays, won=(), lost=(), unaided=(4, 6), hint=hint)
+        assert (await audit(sandbox, asked)).finding == found

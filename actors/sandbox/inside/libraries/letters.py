@@ -41,12 +41,10 @@ _VERB = r"\s++(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus
 _GOOD = r"(?:correct|right|best)"
 _APPROVED = rf"{_VERB}\s++(?:{_GOOD}|the\s++{_GOOD}(?:\s++\w++){{0,2}})"
 _FURTHER = (
-    r"(?:which|that|who|with|without|where|while|when|whereas|whose|though|although|then|however|too|also|again|overall"
-    r"|only|exactly|indeed|here|not|but|so|if|unless|in|by|from|on|at|to|of|after|before|among|over|under|between|through"
-    r"|via|above|below|like|is|has|was|gives|i|we|based|according|corresponding|containing|considering|assuming|using"
-    r"|\w+ly)"
+    r"(?:which|that|who|with|without|where|while|when|whereas|though|although|then|too|again|overall|here|but|so|if"
+    r"|unless|in|by|from|at|to|of|after|before|among|over|via|rather|instead|is|i|we)(?![-\w])"
 )
-"""Words after a letter that is chosen in a sentence. Another word is part of a name, as in "B cells"."""
+"""Words after a chosen A. Before another word it is an article."""
 _ANSWERS = rf"{_VERB}\s++(?:(?:the\s++)?{_GOOD}|(?:the|my)(?:\s++final)?)\s++(?:answer|option|choice)"
 _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
@@ -94,7 +92,7 @@ def _compile_patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
     bracket, wide = r" *+[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])", rf" *+{_WIDE}(?!\s*+[\^_+=*/])"
-    closed = rf"{_ENDING}(?:$|{bracket}|{wide}|[,:;!]|\.(?![^\W\d_]))"
+    closed = rf"{_ENDING}(?:(?=[ \t\r]*+$)|{bracket}|{wide}|[,:;!]|\.(?![^\W\d_]))"
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\((?!{_IF})(?:[^)]{{2,}}|\d)\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence, words may follow the letter. But an A before a word is an article.
@@ -104,7 +102,7 @@ def _compile_patterns(letters: str) -> _Patterns:
     bare = rf"{begun}\(?(?P<bare>[{upper}])\)?(?i:{_ANSWERS})\b"
     marked = rf"{begun}\((?P<marked>[{upper}])\)(?i:{_APPROVED})\b"
     approved = rf"(?:{named}|{bare}|{marked})(?i:{_CLAUSE_END})(?!,?\s++(?i:and|or)\s++(?i:option\s++)?\(?[{upper}]\b)"
-    sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?:\(|{_FURTHER}\b))"
+    sentence = rf"{label}|{_OPENING}(?:([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])|([{upper}])(?=\s++{_FURTHER}))"
     return _Patterns(
         label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
         stated=re.compile(rf"{_CHOSEN}(?:{sentence})|{approved}", re.MULTILINE),
