@@ -161,6 +161,15 @@ started = threading.Thread(target=main)
 started.start()
 started.join()
 """
+OWN_THREAD = f"""
+import threading
+class Main(threading.Thread):
+    def run(self):
+        {RIGHT}
+started = Main()
+started.start()
+started.join()
+"""
 DEAF = """
 for _ in range(9):
     try:
@@ -205,6 +214,7 @@ PROGRAMS = {
     "guarded by its name": (stdin(), f"if __name__ == '__main__':\n    {RIGHT}", 1),
     "ended by exit": (stdin(), f"{RIGHT}\nexit()\nprint('more')", 1),
     "in a thread": (stdin(), THREAD, 1),
+    "in a thread with its own run": (stdin(), OWN_THREAD, 1),
     "deep": (stdin(), LONG + RIGHT, 1),
     "another form of the number": (stdin(), "print(f' {int(input()) ** 2}.0 ')", 1),
     "a number of many digits": (program("CodeTestsEnv", tests=LARGE), "print(int(input()))", 1),
