@@ -65,7 +65,7 @@ def run_code(code: str, function: str, given: str) -> str | None:
     sys.set_int_max_str_digits(DIGITS)
     # Programs often start a thread to get a larger stack. This process cannot start threads, so `start` runs the
     # thread's function immediately.
-    threading.Thread.start = lambda thread: thread.run()  # type: ignore[method-assign]
+    threading.Thread.start = lambda self: self.run()  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
     try:
         return call_function(code, function, given) if function else run_program(code, given)
