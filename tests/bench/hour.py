@@ -28,12 +28,9 @@ HALF = 160
 
 def compute_rise(run: RunResult) -> float:
     """Return the mean win rate of the evaluations in the last quarter of a run, minus the mean in the third quarter."""
-    quarters = [int(4 * (row.step - 1) / run.steps) for row in run.evaluations]
-    third, last = (
-        fmean(row.win_rate for row, at in zip(run.evaluations, quarters, strict=True) if at == quarter)
-        for quarter in (2, 3)
-    )
-    return last - third
+    half, last = run.steps / 2, run.steps * 3 / 4
+    before = fmean(row.win_rate for row in run.evaluations if half < row.step <= last)
+    return fmean(row.win_rate for row in run.evaluations if row.step > last) - before
 
 
 def judge_rise(rise: Mean) -> str:

@@ -25,7 +25,6 @@ SEARCHES = 8
 """Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
 them away."""
 
-
 MOST_NAMED, NAMED_CHARACTERS = 4, 40
 """A finding names at most MOST_NAMED words, each by its first NAMED_CHARACTERS characters."""
 
@@ -72,9 +71,8 @@ class HintChecks:
             try:
                 given = await self._find_given(here)
                 again = [word for word in given.words if first.setdefault(word, here).seed != here.seed]
-                both = [first[again[0]], here] if again else []
                 gift: Sequence[str] = ()
-                if again and all([await self._is_hidden(play, again) for play in both]):
+                if again and all([await self._is_hidden(play, again) for play in (first[again[0]], here)]):
                     gift = again
                 elif given.words and await self._is_gift(here, given):
                     gift = given.words

@@ -7,7 +7,6 @@ a name ("D-glucose", "C = 12") and two letters ("A and C") choose nothing.
 import re
 import unicodedata
 from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 LONGEST = 10_000
@@ -110,7 +109,7 @@ def _compile_patterns(letters: str) -> _Patterns:
             rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-]|{_REFUSED})"
         ),
         other=re.compile(
-            rf"(?<![\w(\[])([{letters}])(?=[):\]])|[,;]\s++\(?([{letters}])(?=\s++-\s|\s*+[\u2013\u2014]|\.\s)"
+            rf"(?:(?<![\w(\[])(?=.[):\]])|[,;]\s++\(?(?=.(?:\s++-\s|\s*+[\u2013\u2014]|\.\s)))([{letters}])"
         ),
         labels=re.compile(r"(?:\W|_|\band\b|\bor\b|\b[^\W\d_]\b)*+"),
     )
@@ -147,9 +146,9 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
     letter = next(group for group in found.groups() if group).upper()
     patterns, end = _compile_patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
-    others = chain(*patterns.other.findall(_REJECTED.sub("", rest)))
+    others = patterns.other.findall(_REJECTED.sub("", rest))
     listed = re.findall(r"\b[^\W\d_]\b", rest) if patterns.labels.fullmatch(rest) else ()
-    named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *filter(None, others), *listed]
+    named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *others, *listed]
     return "" if any(each.upper() != letter for each in named) else letter
 
 
