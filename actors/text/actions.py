@@ -7,7 +7,7 @@ import re
 
 from spade.tokens.marks import THINK, THOUGHT
 
-_MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
+_MARKS = re.compile(r"\\boxed[ \t]*+\{|\\[{}]|[{}]")
 
 
 def find_action(completion: str) -> str:
@@ -37,9 +37,9 @@ def answer(completion: str) -> str:
 def find_boxed(text: str) -> str:
     r"""Return the content of the last complete `\boxed{…}`, stripped, or "" without one.
 
-    Braces nest. An escaped brace (`\{`) is a plain character. A box inside a complete box belongs to the outer box. A
-    box that never closes hides nothing: boxes before and inside it are found. Takes one pass, however many boxes the
-    text has.
+    Spaces may stand before the brace. Braces nest. An escaped brace (`\{`) is a plain character. A box inside a
+    complete box belongs to the outer box. A box that never closes hides nothing: boxes before and inside it are found.
+    Takes one pass, however many boxes the text has.
     """
     found = ""
     openings: list[int | None] = []  # for each open brace: the start of a box's content, or None for a plain brace
@@ -52,7 +52,7 @@ def find_boxed(text: str) -> str:
                 # Boxes close in the order of their ends, so an outer box comes after the boxes inside it.
                 if start is not None:
                     found = text[start : mark.start()]
-            case "\\boxed{":
+            case box if box.startswith("\\boxed"):
                 openings.append(mark.end())
     return found.strip()
 

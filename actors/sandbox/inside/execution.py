@@ -66,7 +66,7 @@ def run_code(code: str, function: str, given: str) -> str | None:
     # Programs often start a thread to get a larger stack. This process cannot start threads, so `start` runs the
     # thread's function immediately.
     threading.Thread.start = lambda self: self.run()  # type: ignore[method-assign]
-    threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
+    threading.Thread.join = lambda *_, **__: None  # type: ignore[method-assign]
     try:
         return call_function(code, function, given) if function else run_program(code, given)
     except BaseException:
@@ -79,7 +79,8 @@ def run_program(code: str, given: str) -> str:
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
     sys.stdout = kept = io.TextIOWrapper(spill)
     own = make_namespace("__main__")
-    own["open"] = lambda *_, **__: sys.stdin  # programs often call `open(0)`, but a child cannot open files
+    # Programs often call `open(0)`, but a child cannot open files.
+    own["open"] = builtins.open = io.open = lambda *_, **__: sys.stdin  # type: ignore[assignment]
     with contextlib.suppress(SystemExit):
         exec(compile(code, "answer.py", "exec"), own)
     kept.flush()

@@ -21,6 +21,8 @@ from .seccomp import Filter
 CHANNEL = 24
 RULES = 25
 OPEN_FILES = 32
+STACK_BYTES = 1 << 26
+"""The limit of the stack. A recursion through C, such as of a cached function, takes some 500 bytes of it a level."""
 NICE = 5
 NOBODY = 65534
 
@@ -98,7 +100,9 @@ def leave_root() -> None:
 
 def set_limits(address_bytes: int, processor_s: int) -> None:
     """Set the limits of this process's resources. It cannot raise them again."""
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
     for what, most in (
+        (resource.RLIMIT_STACK, STACK_BYTES if stack == resource.RLIM_INFINITY else min(stack, STACK_BYTES)),
         (resource.RLIMIT_AS, address_bytes),
         (resource.RLIMIT_CPU, processor_s),
         (resource.RLIMIT_FSIZE, 0),

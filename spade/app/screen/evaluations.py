@@ -19,6 +19,8 @@ _NOTES = {
     ("user", SELF): "the policy also played the users, so these figures are not comparable with others",
     ("policy", NOT_PINNED): "a server may change its policy; the digest is a hash of its address and model name",
 }
+_OF_A_SUITE = ("context_tokens", "user")
+"""Conditions that differ between suites, because the suites' protocols differ."""
 _NAME = 60  # characters of a name
 
 
@@ -127,6 +129,17 @@ def _describe_average(found: SuiteAverage) -> Iterator[str]:
         yield from (f"{'':<{width}}  {each}" for each in _describe_passes(passes))
     for suite, conditions in found.conditions.items():
         yield from (f"note: {as_line(suite, _NAME)}: {note}" for note in _find_notes(conditions))
+    yield from _find_mixed(found.conditions)
+
+
+def _find_mixed(conditions: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield a note for each condition that differs between the suites. `conditions` has the conditions by suite."""
+    names = dict.fromkeys(name for known in conditions.values() for name in known if name not in _OF_A_SUITE)
+    for name in names:
+        values = {suite: known[name] for suite, known in conditions.items() if name in known}
+        if len(set(values.values())) > 1:
+            told = ", ".join(f"{as_line(value, _NAME)} ({as_line(suite, _NAME)})" for suite, value in values.items())
+            yield f"note: the suites were measured under different conditions: {as_line(name, _NAME)} is {told}"
 
 
 def _format_points(found: Difference) -> str:

@@ -78,12 +78,16 @@ MATHS = [
         r"\displaystyle 70", r"\equiv 70 \pmod{1000}", r"\frac{140}{2}.", "70%",
         r"\text{The answer is } 70", r"\text{Answer: }70", r"\underline{\textbf{70}}", r"70\degree", r"\color{red}70",
         r"\text{Answer: 70}", r"\text{Final Answer: 70}", r"\textbf{Answer: }70", r"70\checkmark", r"\pmb{70}",
-        r"\ensuremath{70}",
+        r"\ensuremath{70}", r"\boxed {70}", r"\boxed{The answer is 70}", "The answer is 70",
+        r"\text{The remainder is } 70", r"\mathbf{m+n=70}",
+        r"\text{70 (mod 1000)}", r"\text{70 ways}", r"\Large\mathbf{70}", r"\mathbf{70^\circ}",
+        r"\text{(070)}", r"70 \blacksquare", r"\text{Therefore, } 70", r"\colorbox{yellow}{70}",
     )],
     *[("70", said, 0) for said in (
         "70!", "7 0", "-70", "70, 71", r"1070 \pmod{1000}", r"70^2", "70.5.", "700.", ".70",
         r"\mathsf{71}", r"\hbox{71}", r"\Large{71}", r"\pmod{70}", r"\text{not }70", r"\text{The answer is not } 70",
-        r"\text{Answer: 71}", r"\text{not 70}",
+        r"\text{Answer: 71}", r"\text{not 70}", "not 70", "The answer isn't 70", "The answer is not 70",
+        "It is more than 70", r"\mathbf{x \neq 70}", "The answer is 71", "If n is 70, the answer is 71",
     )],
 ]  # fmt: skip
 
@@ -170,6 +174,20 @@ started = Main()
 started.start()
 started.join()
 """
+RECURSION = f"""
+import sys, threading
+from functools import lru_cache
+sys.setrecursionlimit(10**6)
+@lru_cache(None)
+def deep(n): return 0 if n == 0 else 1 + deep(n - 1)
+def main():
+    deep(45_000)
+    {RIGHT}
+threading.stack_size(1 << 27)
+started = threading.Thread(target=main)
+started.start()
+started.join(timeout=5)
+"""
 DEAF = """
 for _ in range(9):
     try:
@@ -211,10 +229,13 @@ PROGRAMS = {
     "right": (stdin(), RIGHT, 1),
     "read as bytes": (stdin(), "import sys\nprint(int(sys.stdin.buffer.readline()) ** 2)", 1),
     "read by its number": (stdin(), "print(int(open(0).read()) ** 2)", 1),
+    "read by its number as a builtin": (stdin(), "import builtins\nprint(int(builtins.open(0).read()) ** 2)", 1),
+    "read by its number with io": (stdin(), "import io\nprint(int(io.open(0).read()) ** 2)", 1),
     "guarded by its name": (stdin(), f"if __name__ == '__main__':\n    {RIGHT}", 1),
     "ended by exit": (stdin(), f"{RIGHT}\nexit()\nprint('more')", 1),
     "in a thread": (stdin(), THREAD, 1),
     "in a thread with its own run": (stdin(), OWN_THREAD, 1),
+    "deep in a thread with a large stack": (stdin(), RECURSION, 1),
     "deep": (stdin(), LONG + RIGHT, 1),
     "another form of the number": (stdin(), "print(f' {int(input()) ** 2}.0 ')", 1),
     "a number of many digits": (program("CodeTestsEnv", tests=LARGE), "print(int(input()))", 1),

@@ -185,6 +185,19 @@ def test_what_makes_a_figure_misleading_is_said_below_the_table(tmp_path):
     )
 
 
+def test_conditions_that_differ_between_suites_are_said_below_the_table(tmp_path):
+    def under(suite, **conditions):
+        kept = read_evaluation(measure(tmp_path, suite, TOOLS[suite]))
+        return kept._replace(rules=msgspec.structs.replace(kept.rules, conditions=conditions))
+
+    one = under("bfcl", dtype="float64", thinking="false", context_tokens="9000")
+    other = under("tau2", dtype="bfloat16", thinking="false", context_tokens="7000", user="gpt")
+    notes = [line for line in format_average_table(average_suites([one, other])).splitlines() if "note" in line]
+    assert notes == [
+        "note: the suites were measured under different conditions: dtype is float64 (bfcl), bfloat16 (tau2)"
+    ]
+
+
 def test_a_column_of_one_item_leaves_the_mean_without_an_error():
     one, other = Difference(1.0, None, None, None, 1, 1, 0), Difference(0.0, 0.1, -0.2, 0.2, 9, 1, 1)
     assert compute_average_difference([one, other]) == Difference(0.5, None, None, None, 10, 2, 1)

@@ -18,20 +18,25 @@ LONGEST_TIDIED = 200
 """The largest number of characters of an answer that `tidy_answer` changes."""
 
 _AGAIN_S = 0.1
-_COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
-_ANSWER_IS = r"(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+:?\s*+"
-_WORDS = re.compile(rf"\A\s*+\\text[a-z]*+\s*+\{{\s*+{_ANSWER_IS}\}}", re.IGNORECASE)
-_STYLED = re.compile(
-    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|pmb|ensuremath|emph|underline|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm"
-    r"|it|sf|tt)"
-    rf"\s*+\{{\s*+(?i:{_ANSWER_IS})?+([-+\d.,]++)\s*+\}}"
-)
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
+_COLOUR = re.compile(r"\\(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}")
+_STYLED = re.compile(
+    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|pmb|ensuremath|emph|underline|boxed|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm"
+    r"|it|sf|tt)\s*+\{([^{}]*\d[^{}]*+)\}"
+)
+"""A style of a text that contains a number."""
+_WORDS = re.compile(
+    r"\A\s*+(?:\\text[a-z]*+\s*+\{)?+(?!.*(?:\bnot\b|n't\b))[A-Za-z ,']*?(?:\b(?:is|are|equals|answer)\b|[:,])"
+    r"[: ]*+\}?+\s*+(?=[-+\d.(\\{$=])",
+    re.IGNORECASE,
+)
+"""Words that introduce the answer: `The remainder is`."""
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+"
     r"\d[\d,{}^]*+[\s)}]*+\Z"
 )
-_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\(?:degree|checkmark)(?![A-Za-z])|\\[ ,;:!]?)++\Z")
+_MARKS = r"\\(?:degree|checkmark|(?:black)?square|Box|qed)(?![A-Za-z])"
+_ENDS = re.compile(rf"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|{_MARKS}|\\[ ,;:!]?)++\Z")
 
 
 class LateError(BaseException):
@@ -95,13 +100,13 @@ def limit_processor_time(seconds: float) -> Iterator[None]:
 
 
 def tidy_answer(answer: str) -> str:
-    r"""Remove parts of an answer that confuse math_verify: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
+    r"""Remove what confuses math_verify in an answer: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `The answer is 70`."""
     if len(answer) > LONGEST_TIDIED:
         return answer
-    plain = _WORDS.sub("", _COLOUR.sub("", _SPACES.sub(" ", answer)))
-    while (bare := _STYLED.sub(r"\1", plain)) != plain:
+    plain = _COLOUR.sub("", _SPACES.sub(" ", answer))
+    while (bare := _STYLED.sub(r" \1 ", plain)) != plain:
         plain = bare
-    return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", plain)))
+    return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", _WORDS.sub("", plain))))
 
 
 def put_in_box(answer: str) -> str:
