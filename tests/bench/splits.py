@@ -69,6 +69,7 @@ class Case(NamedTuple):
 
 
 M4, M8, M30 = Model(4.0e9, 4.0e9, 147_456), Model(8.2e9, 8.2e9, 147_456), Model(30.5e9, 3.3e9, 98_304)
+LLAMA = Model(8.0e9, 8.0e9, 131_072)
 PLAIN = Plays(sampled=4_500, read=3_300, turns=8, context=5_000, design=4_500)
 THINKING = Plays(sampled=26_000, read=3_000, turns=12, context=9_000, design=12_000)
 KEEPING = Plays(sampled=20_000, read=3_000, turns=10, context=12_000, design=12_000)  # its context fills up
@@ -97,6 +98,8 @@ CASES: Mapping[str, Case] = {
     "games-8b, 4 + 4": Case("games-8b", M8, THINKING, split(4)),
     "tools-8b, 3 + 5, defaults": Case("tools-8b", M8, KEEPING, (*split(3), *DEFAULTS, *WHOLE)),
     "tools-8b, 3 + 5": Case("tools-8b", M8, KEEPING, split(3)),
+    "games-llama-8b, 4 + 4": Case("games-llama-8b", LLAMA, PLAIN, split(4)),
+    "games-llama-8b, 5 + 3": Case("games-llama-8b", LLAMA, PLAIN, split(5)),
     "games-30b, 4 + 4, whole": Case("games-30b", M30, PLAIN, (*split(2, 2), *WHOLE)),
     "games-30b, 4 + 4": Case("games-30b", M30, PLAIN, split(2, 2)),
     "games-30b, 6 + 2": Case("games-30b", M30, PLAIN, split(3, 2)),

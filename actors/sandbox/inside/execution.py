@@ -63,14 +63,21 @@ def run_code(code: str, function: str, given: str) -> str | None:
     """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
-    # Programs often start a thread to get a larger stack. This process cannot start threads, so `start` runs the
-    # thread's function immediately.
-    threading.Thread.start = lambda self: self.run()  # type: ignore[method-assign]
+    threading.Thread.start = run_thread  # type: ignore[method-assign]
     threading.Thread.join = lambda *_, **__: None  # type: ignore[method-assign]
     try:
         return call_function(code, function, given) if function else run_program(code, given)
     except BaseException:
         return None
+
+
+def run_thread(thread: threading.Thread) -> None:
+    """Run a thread to its end. An error ends only the thread.
+
+    Programs often start a thread to get a larger stack, but this process cannot start threads.
+    """
+    with contextlib.suppress(Exception, SystemExit):
+        thread.run()
 
 
 def run_program(code: str, given: str) -> str:

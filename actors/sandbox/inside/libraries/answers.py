@@ -25,12 +25,13 @@ _STYLED = re.compile(
     r"|it|sf|tt)\s*+\{([^{}]*\d[^{}]*+)\}"
 )
 """A style of a text that contains a number."""
-_WORDS = re.compile(
-    r"\A\s*+(?:\\text[a-z]*+\s*+\{)?+(?!.*(?:\bnot\b|n't\b))[A-Za-z ,']*?(?:\b(?:is|are|equals|answer)\b|[:,])"
-    r"[: ]*+\}?+\s*+(?=[-+\d.(\\{$=])",
+_INTRODUCTION = re.compile(
+    r"\A\s*+(?:\\text[a-z]*+\s*+\{\s*+)?+(?:(?:therefore|thus|hence|so)\b,?+\s*+)?+(?:the\s++)?+(?:final\s++)?+"
+    r"(?:(?:answer|remainder|sum|value|result|total|number|product|probability|area|length)(?:\s++of(?:\s++[a-z]++)+?)?)?"
+    r"(?:\s*+(?:\bis\b|equals|[:=]))*+\s*+\}?+(?=[\s({$]*+[-+]?+(?:[.\d]|\\(?:[dt]?frac|sqrt)))",
     re.IGNORECASE,
 )
-"""Words that introduce the answer: `The remainder is`."""
+"""Words that introduce a number: `The remainder is`."""
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+"
     r"\d[\d,{}^]*+[\s)}]*+\Z"
@@ -106,7 +107,7 @@ def tidy_answer(answer: str) -> str:
     plain = _COLOUR.sub("", _SPACES.sub(" ", answer))
     while (bare := _STYLED.sub(r" \1 ", plain)) != plain:
         plain = bare
-    return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", _WORDS.sub("", plain))))
+    return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", _INTRODUCTION.sub("", plain))))
 
 
 def put_in_box(answer: str) -> str:
