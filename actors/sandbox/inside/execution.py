@@ -63,7 +63,7 @@ def run_code(code: str, function: str, given: str) -> str | None:
     """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
-    threading.Thread.start = run_thread  # type: ignore[method-assign]
+    threading.Thread.start = run_thread  # type: ignore[assignment, method-assign]
     threading.Thread.join = lambda *_, **__: None  # type: ignore[method-assign]
     try:
         return call_function(code, function, given) if function else run_program(code, given)
