@@ -168,14 +168,7 @@ def _make_job(state: RunState, audit: Audit) -> AuditJob:
         source=state.sources[audit.id].source,
         replays=tuple(
             RecordedPlay(
-                play.id,
-                instance(compute_instance_number(environment, play)),
-                recordings[play.id],
-                play.hinted,
-                gained=play.episode_return
-                > min(
-                    _list_unhinted(state, environment, compute_instance_number(environment, play)), default=-math.inf
-                ),
+                play.id, instance(compute_instance_number(environment, play)), recordings[play.id], play.hinted
             )
             for play in map(state.plays.__getitem__, audit.replays)
         ),
@@ -189,18 +182,18 @@ def _make_job(state: RunState, audit: Audit) -> AuditJob:
         lost=tuple(instance(index) for index in audit.lost),
         hint=state.sources[audit.id].hint,
         unaided=tuple(
-            UnaidedInstance(instance(index), max(_list_unhinted(state, environment, index))) for index in audit.unaided
+            UnaidedInstance(instance(index), _find_best(state, environment, index)) for index in audit.unaided
         ),
     )
 
 
-def _list_unhinted(state: RunState, environment: Environment, index: int) -> list[float]:
-    """Return the returns of the finished unhinted plays on an instance."""
-    return [
+def _find_best(state: RunState, environment: Environment, index: int) -> float:
+    """Return the greatest unhinted return on an instance."""
+    return max(
         play.episode_return
         for play in _list_finished(state, environment)
         if not play.hinted and compute_instance_number(environment, play) == index
-    ]
+    )
 
 
 def finish(state: RunState, audited: Audited) -> Environment | None:

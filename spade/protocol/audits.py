@@ -20,9 +20,6 @@ class RecordedPlay(Wire, frozen=True):
     hinted: bool = False
     """True if the player was shown the hint."""
 
-    gained: bool = True
-    """False if every unhinted play of the instance returned as much. Then the regret pays nothing for this play."""
-
 
 class UnaidedInstance(Wire, frozen=True):
     """An instance that no play without the hint won."""

@@ -61,12 +61,10 @@ class HintChecks:
         regret pays for any higher return. The same must hold on another instance: a hinted play there needs the words
         too, or the same moves need them and return more than every play without the hint. Otherwise the words were a
         guess or part of a method. All words count together: a player may find one that leads nowhere without another.
-
-        If the unhinted plays of an instance all returned as much, the play gained nothing and is not checked.
         """
         first = dict[str, _CheckedPlay]()
         for replay in self._job.replays:
-            if not (replay.hinted and replay.gained) or replay.play not in self._plays.repeated:
+            if not replay.hinted or replay.play not in self._plays.repeated:
                 continue
             moves, reached = list(read_moves(replay.recording)), self._plays.repeated[replay.play].episode_return
             here = _CheckedPlay(replay.seed, moves, reached)

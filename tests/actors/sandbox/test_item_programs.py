@@ -91,6 +91,7 @@ MATHS = [
         r"\text{Answer: 71}", r"\text{not 70}", "not 70", "The answer isn't 70", "The answer is not 70",
         "It is more than 70", r"\mathbf{x \neq 70}", "The answer is 71", "If n is 70, the answer is 71",
         "The wrong answer is 70", "no solution, 70", r"\text{at most, }70", "The answer is \\neq 70", "m, n, 70",
+        "the number of primes less than 70",
     )],
 ]  # fmt: skip
 

@@ -113,15 +113,6 @@ def test_an_audit_is_given_the_hint_and_instances_that_nobody_won(ledger):
     assert len(lease(ledger).lost) == 1
 
 
-@pytest.mark.parametrize(("hinted", "unhinted", "gained"), [(1.0, 0.5, True), (1.0, 1.0, False), (0.5, 1.0, False)])
-def test_a_hinted_play_gained_if_it_returned_more_than_an_unhinted_play_of_its_instance(
-    ledger, hinted, unhinted, gained
-):
-    leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
-    ledger.apply(SubmitPlays(tuple(ended(p, hinted if p.hint else unhinted, 1) for p in leases)), "agent/1", 0.0)
-    assert [each.gained for each in lease(ledger).replays if each.hinted] == [gained]
-
-
 def test_an_instance_that_one_arm_won_is_not_lost(ledger):
     leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
     # The hinted plays win all instances but the last, the others win none but the first.

@@ -27,8 +27,9 @@ _STYLED = re.compile(
 """A style of a text that contains a number."""
 _INTRODUCTION = re.compile(
     r"\A\s*+(?:\\text[a-z]*+\s*+\{\s*+)?+(?:(?:therefore|thus|hence|so)\b,?+\s*+)?+(?:the\s++)?+(?:final\s++)?+"
-    r"(?:(?:answer|remainder|sum|value|result|total|number|product|probability|area|length)(?:\s++of(?:\s++[a-z]++)+?)?)?"
-    r"(?:\s*+(?:\bis\b|equals|[:=]))*+\s*+\}?+(?=[\s({$]*+[-+]?+(?:[.\d]|\\(?:[dt]?frac|sqrt)))",
+    r"(?:(?:answer|remainder|sum|value|result|total|number|product|probability|area|length)"
+    r"(?:\s++of(?:\s++[a-z]++)+?(?=\s*+(?:is\b|equals|[:=])))?)?(?:\s*+(?:\bis\b|equals|[:=]))*+"
+    r"\s*+\}?+(?=[\s({$]*+[-+]?+(?:[.\d]|\\(?:[dt]?frac|sqrt)))",
     re.IGNORECASE,
 )
 """Words that introduce a number: `The remainder is`."""
