@@ -21,8 +21,8 @@ _AGAIN_S = 0.1
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _COLOUR = re.compile(r"\\(?:text|page)?color(?:box)?\s*+\{[^{}]*+\}")
 _STYLED = re.compile(
-    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|pmb|ensuremath|emph|underline|boxed|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm"
-    r"|it|sf|tt)\s*+\{([^{}]*\d[^{}]*+)\}"
+    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|pmb|ensuremath|emph|underline|boxed|[mhf]box|small|[lL]arge|LARGE|[hH]uge"
+    r"|bf|rm|it|sf|tt)\s*+\{([^{}]*\d[^{}]*+)\}"
 )
 """A style of a text that contains a number."""
 _INTRODUCTION = re.compile(
