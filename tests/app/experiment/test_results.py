@@ -51,7 +51,7 @@ def test_results_are_read_as_they_were_written(tmp_path):
     [
         ("nano", ["nano", "nano-rewards"], 52),
         ("nano-collapse", ["nano-collapse"], 6),
-        ("nano-hour", ["nano-hour"], 2),
+        ("nano-hour", ["nano-hour"], 3),
         ("nano-tools", ["nano-tools"], 9),
         ("nano-tools-luck", ["nano-tools-luck", "nano-tools-rewards"], 22),
     ],
