@@ -55,7 +55,9 @@ _DOUBT = re.compile(
     r"\b(?:if|whether|suppose|unless|doubt\w*|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case)"
     r"|(?:not\s++(?:true|correct|right)|false|wrong|incorrect)\s++(?:that|to\s++(?:say|think|claim|conclude)))\b"
     # Words directly before the matched words, as in "the wrong answer is B" or "assume that the answer is B".
-    r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?|assum\w+(?:\s++that)?)\s*+\Z",
+    r"|\b(?:wrong|incorrect|worst|second|next|naive|tempting|trap|other|least(?:\s++\w+)?|otherwise,?+"
+    r"|at\s++first(?:\s++(?:glance|sight))?,?+|(?:assum\w+|unlikely|no\s++way|not\s++sure|might\s++(?:think|say|guess)"
+    r"|(?:cannot|can't)\s++(?:say|conclude|claim)|(?:error|mistake)\s++is\s++to\s++\w++)(?:\s++that)?)\s*+\Z",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
