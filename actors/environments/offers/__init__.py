@@ -35,7 +35,7 @@ _LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(
-    r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*[b\x08]oxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
+    r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]*>.*|.*[b\x08]oxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
 )
 """An item that breaks the form: in quotes, bold or a box, with a comma at its end, a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")

@@ -126,6 +126,7 @@ FILLED = [
     ("Commands: buy N, wait", {"buy 1", "buy 9", "wait"}),
     ("Action format: move:<row>:<col> with 0-1", {"move:0:0", "move:1:0", "move:0:1", "move:1:1"}),
     ("You may ask <name>. Suspects: Anna, Bert.", {"ask Anna", "ask Bert"}),
+    ("Actions: put <A> | quit\nA lamp is here.", {"put lamp", "quit"}),
     ("Actions: take <item>, go\nA lamp and a rusty key are here.", {"take lamp", "take key", "go"}),
     ("Commands: guess(word), quit()\nThe words: apple, pear", {"guess(apple)", "guess(pear)", "quit()"}),
 ]
