@@ -85,9 +85,9 @@ def run_program(code: str, given: str) -> str:
     spill = Spill()
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
     sys.stdout = kept = io.TextIOWrapper(spill)
+    # Programs often call `open(0)`, but a child cannot open files. The namespace takes `open` from these modules.
+    builtins.open = io.open = lambda *_, **__: sys.stdin  # type: ignore[assignment]
     own = make_namespace("__main__")
-    # Programs often call `open(0)`, but a child cannot open files.
-    own["open"] = builtins.open = io.open = lambda *_, **__: sys.stdin  # type: ignore[assignment]
     with contextlib.suppress(SystemExit):
         exec(compile(code, "answer.py", "exec"), own)
     kept.flush()

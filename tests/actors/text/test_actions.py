@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +40,7 @@ def test_braces_nest(before, content, after):
 def test_an_action_that_is_found_was_in_a_box(text):
     found = find_boxed(text)
     assert found in text
-    assert not found or "\\boxed" in text
+    assert not found or re.search(r"\\boxed *\{", text)
 
 
 def test_a_model_that_only_opens_boxes_costs_no_time():
