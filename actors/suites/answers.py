@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from actors.sandbox.inside.libraries.letters import find_labelled, find_stated
+from actors.sandbox.inside.libraries import letters
 from actors.text.actions import answer, find_action, find_boxed
 from actors.text.fences import find_code
 
@@ -10,13 +10,8 @@ _LETTERS = "ABCD"
 
 
 def find_letter(text: str) -> str:
-    """Return the option A to D that a model chose. Returns "" if it chose no option or several.
-
-    The last box counts. Without a box, the last sentence that names the answer counts.
-    """
-    reply = answer(text)
-    box = find_boxed(reply)
-    return find_labelled(box, _LETTERS) if box else find_stated(reply, _LETTERS)
+    """Return the option A to D in the last box. Returns "" without a box, and if the box chooses none or several."""
+    return letters.find_letter(find_boxed(answer(text)), _LETTERS)
 
 
 def find_answer_code(text: str) -> str:
@@ -27,7 +22,7 @@ def find_answer_code(text: str) -> str:
 READERS: Mapping[str, Callable[[str], str]] = {
     "box": find_action,
     "mathematics": find_action,
-    "choice": find_letter,
+    "boxed-letter": find_letter,
     "program": find_answer_code,
 }
 """The readers by the name in `Protocol.grading`. The item's program judges the text that they return.

@@ -54,9 +54,9 @@ def _make_item(row: DataRow, number: int, random: Random, once: UniqueValues) ->
 GPQA = Suite(
     "gpqa-diamond",
     {
-        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=2, grading="choice"),
-        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=8, grading="choice"),
-        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="choice"),
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=2, grading="boxed-letter"),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=8, grading="boxed-letter"),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="boxed-letter"),
     },
     read,
     size=198,

@@ -80,7 +80,7 @@ class Suite:
         The examples put their answers in a box. If the suite reads another form of answer, or words its own messages,
         its protocol is returned unchanged.
         """
-        if protocol.grading not in ("box", "mathematics") or self.chat_formats is not make_suite_chat_formats:
+        if protocol.grading == "program" or self.chat_formats is not make_suite_chat_formats:
             return protocol
         return msgspec.structs.replace(protocol, examples=examples)
 

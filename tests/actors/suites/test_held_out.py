@@ -124,7 +124,9 @@ def test_a_run_with_examples_shows_them_on_suites_whose_answers_are_in_a_box():
         ("assistant", examples[0][1]),
     ]
     assert first[-1:] == suite.chat_formats(plain, None)().open(Observed("Which?"), None).messages
-    for name in ("gpqa-diamond", "livecodebench-v6", "nano", "nano-tools"):
+    gpqa = SUITES["gpqa-diamond"].protocol("short")
+    assert SUITES["gpqa-diamond"].with_examples(gpqa, examples).examples == examples
+    for name in ("livecodebench-v6", "nano", "nano-tools"):
         protocol = SUITES[name].protocol("short")
         assert SUITES[name].with_examples(protocol, examples) == protocol, name
 

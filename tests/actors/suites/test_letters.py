@@ -1,4 +1,4 @@
-r"""Forms in which models choose a letter, and forms in which they do not."""
+r"""Forms in which models put a letter in a box, and boxes that choose no letter."""
 
 import pytest
 
@@ -86,6 +86,8 @@ BOXES = {
         r"\bfseries C",
         r"C \checkmark",
         r"C\,(5)",
+        r"\text{C : 42}",
+        "C\\ \u2713",
     ],
     "D": [
         r"\text{D}",
@@ -176,184 +178,23 @@ BOXES = {
 }
 """By the letter that is chosen: contents of a box."""
 
-SENTENCES = {
-    "A": [
-        "A",
-        "The answer is A, which",
-        "The answer is A.",
-        "The answer is A - 42 nm",
-        "The answer is A\n",
-        r"The answer is \textbf{(A)}",
-        "The answer is A\nThanks",
-        "The answer is A by elimination.",
-        "I choose A over B.",
-        "The answer is option A which is right.",
-        "Answer: A  \nIt is faster.",
-    ],
-    "B": [
-        "Answer: A. No, the **answer is B**.",
-        "So the correct answer is option B.",
-        "I choose (b)",
-        "The answer is:\n\nB",
-        "The answer is B, which is",
-        "it's B",
-        "The answer is B\nThanks",
-        "The answer is B\n\nC is wrong.",
-    ],
-    "C": [
-        "The answer is therefore C.",
-        "The answer is (C).",
-        "The answer is C because of D.",
-        "**Answer:** C",
-        "**Answer: C**",
-        "Answer:\n\n(C) 42 nm",
-        r"Final answer: $\textrm{C}$",
-        "C",
-        "(C)",
-        "C.",
-        "ANSWER: C",
-        "answer is c",
-        "The answer is C. A is wrong.",
-        "The best answer would be C",
-        "Answer: C - 42 nm",
-        "The answer is C: 42. Let me check whether the answer is D: no.",
-        "### Answer\nC",
-        "We compute. It is 10 nm.\n\n### Final Answer\n\n**C**",
-        "So it is 10 nm.\n\n**Final Answer**\n\nC. 10 nm",
-        "It is 10 nm.\n\n## 4. Answer\n(C)",
-        "Perhaps the answer is B. No.\n\n### Correct Option \n\nC) 10 nm\n\nB has the wrong sign.",
-        "The wrong answer is B. The answer is C.",
-        "The answer is C.\n\nOtherwise the answer would be B.",
-        "The answer is C. The second best option is B.",
-        "The answer is C. A common error is to say the answer is B.",
-        "I was not sure at first, but the answer is C.",
-        "At first glance the answer is B. But the answer is C.",
-        "Therefore, C is the correct answer.",
-        "Thus, option C is correct.",
-        "Hence, **option (C)** is the best choice, since D is too big.",
-        "The answer is B? No, (C) is the right option.",
-        "**Answer: C**\n\nB is the option that ignores spin.",
-        "**Answer: (C)**\n\n(B) is correct at low temperature alone.",
-        "The answer is C.\n(A) is correct in form but has the wrong factor.",
-        "The answer is C.\n\nThe others: (A) is right that spin matters, (B) is best avoided.",
-        "The answer is C. Option A is correct in sign but wrong in size.",
-        "Thus option C is the correct structure.",
-        "Option C is correct and all others are wrong.",
-        "So C is the answer to the question.",
-        "Option C is correct...",
-        "Option C is correct - it has three carbons.",
-        "Option C is correct (see above).",
-        "Option C is correct given that x > 0.",
-        "Options A, B, and D are false; therefore the answer is C.",
-        "Since D is false, the answer is C.",
-        "Because B is false, the answer is C",
-        "Assuming ideal gas behaviour, the correct answer is C.",
-        "The answer is C; D is wrong",
-        "I choose C over D",
-        "The answer is C rather than B.",
-        "**Answer:** C  \nThe rate doubles",
-        "**Answer: C** \n\n**Explanation:** A is wrong",
-        "Answer: C\r\nExplanation: A is wrong",
-        "The answer is C after rounding.",
-        "The answer is option C containing two rings.",
-        "Overall, the answer is C obviously",
-        "Option A is not correct, so the answer is C.",
-        "A is incorrect and it would be wrong to neglect D, so the answer is C.",
-        "The answer is C as shown above.",
-        "The answer is C based on the rate.",
-    ],
-    "D": [
-        "The correct option is D",
-        "I would go with D, since",
-        "the answer to this question is D",
-        "My final choice is D",
-        "The answer would be C if x were 0, but x is 1, so the answer is D.",
-        "The answer is D (not A).",
-        "The answer is (D) (unlike B)",
-        "(D) is correct.",
-        "So D is the answer.",
-        "D is my final answer",
-    ],
-    "": [
-        "I choose nothing.",
-        "Now consider option B",
-        "Now consider option B.",
-        "The answer is a mixture",
-        "The answer is A mixture of both",
-        "The answer is A highly charged ion",
-        "The answer is A to-and-fro motion",
-        "Answer: A red giant",
-        "If the answer is B, then x. So",
-        "Is the answer B?",
-        "Perhaps the answer is B?",
-        "I don't think the answer is B.",
-        "the answer is not B",
-        "Option A is wrong. Option B is wrong.",
-        "A mixture",
-        "the answer is D-glucose",
-        "The answer is C and D",
-        "The answer is A or B",
-        "The answer is C (or B).",
-        "So (D) is correct only if x is 0.",
-        "A is the answer to life",
-        "Is D the answer?",
-        "A is the answer if x is 0.",
-        "The answer is B and not C",
-        "the answer is c elegans",
-        "",
-        "The answer is A) and B)",
-        "Let A be the answer",
-        "Choice B looks good, choice C too",
-        "so B.",
-        "The wrong answer is B.",
-        "I am not sure option B is correct.",
-        "We cannot say that the answer is B.",
-        "It is unlikely that the answer is B.",
-        "There is no way the answer is B.",
-        "You might think that the answer is B.",
-        "An incorrect option is B.",
-        "The least likely answer is B.",
-        "The trap answer: B",
-        "It is false that the answer is C.",
-        "I doubt that the answer is C.",
-        "Option B is not correct.",
-        "If option B is correct, then x.",
-        "Is option B correct?",
-        "The answer would be B if x were 0.",
-        "The answer is C only if x is 0.",
-        "Answer: B unless x is 0",
-        "Options A and B are correct.",
-        "Statement A is correct.",
-        "A mixture is the correct answer.",
-        "Options A and C is the right choice.",
-        "Vitamin D is the best option.",
-        "We compute.\n\n### Answer\n\nA red giant",
-        "We compute.\n\n### Final Answer\n\nD-glucose",
-        "We compute.\n\n### Final Answer\n\nA and C",
-        "We look for the correct answer\nB. subtilis",
-        "### Wrong answer\nB",
-        "It is not true that the answer is B.",
-        "It would be wrong to say the answer is B.",
-        "The answer is B (if x = 0)",
-        "Assume the answer is B. So",
-        "Assuming that the answer is B, x is 1.",
-    ],
-}
-"""By the letter that is chosen: texts without a box."""
+UNBOXED = [
+    "C",
+    "The answer is C.",
+    "Without the field, the answer would be B.",
+    "Option B is correct, but incomplete.",
+    "I pick C as the reference atom.",
+    r"\boxed{C",
+]
 
 
-def rows(table):
-    return [(said, chosen) for chosen, each in table.items() for said in each]
-
-
-@pytest.mark.parametrize(("said", "chosen"), rows(BOXES))
+@pytest.mark.parametrize(("said", "chosen"), [(said, chosen) for chosen, each in BOXES.items() for said in each])
 def test_a_box_chooses_a_letter_or_none(said, chosen):
     assert find_letter(rf"Now consider option A. \boxed{{{said}}}") == chosen
     assert answers.read_letter(rf"\boxed{{{said}}}", "ABCD") == chosen
     assert answers.read_letter(said, "ABCD") == chosen
 
 
-@pytest.mark.parametrize(("said", "chosen"), rows(SENTENCES))
-def test_a_sentence_chooses_a_letter_or_none(said, chosen):
-    assert find_letter(said) == chosen
-    assert answers.read_letter(said, "ABCD") == chosen
+@pytest.mark.parametrize("said", UNBOXED)
+def test_a_letter_outside_a_box_is_not_chosen(said):
+    assert find_letter(said) == ""

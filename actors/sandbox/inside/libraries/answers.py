@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import math_verify
 
-from .letters import find_labelled, find_stated
+from .letters import find_letter
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
@@ -127,9 +127,8 @@ class ChoiceEnv(WrittenQuestionEnv):
 
 
 def read_letter(answer: str, letters: str) -> str:
-    r"""Return the letter that an answer chooses, with or without `\boxed`; "" if it chooses no letter or several."""
-    _, box, last = answer.rpartition(r"\boxed")
-    return find_labelled(last, letters) if box else find_stated(last, letters) or find_labelled(last, letters)
+    r"""Return the letter in the last `\boxed`, or else in the whole answer. Returns "" for no or several letters."""
+    return find_letter(answer.rpartition(r"\boxed")[2], letters)
 
 
 def warm() -> None:
