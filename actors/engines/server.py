@@ -18,7 +18,7 @@ from actors.engines.weights.swap import CheckedWeights, compare, compute_toleran
 from spade.config import Config
 from spade.config import Engine as Settings
 from spade.disk import hold
-from spade.errors import BusError, WeightsError
+from spade.errors import BusError, RunError, WeightsError
 from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import require_gpus
@@ -47,6 +47,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
 
 
 def _load(config: Config, weights: Weights) -> tuple[Engine, CheckedWeights]:
+    """Open the engine with its first weights. Raises the errors of `open_engine`, and RunError if the canary is off."""
     folder = Path(weights.path)
     try:
         held = hold(folder / PARAMETERS)
@@ -55,7 +56,11 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, CheckedWeights]:
     with held:
         expected = canary.read(folder)
         engine = open_engine(weights, config.engine, config.model.dtype)
-    return engine, CheckedWeights(weights, compare(engine, weights, expected, compute_tolerance(config)))
+    try:
+        return engine, CheckedWeights(weights, compare(engine, weights, expected, compute_tolerance(config)))
+    except WeightsError as error:
+        # The engine has loaded only these weights, so a restart would give the same difference.
+        raise RunError(str(error)) from None
 
 
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:

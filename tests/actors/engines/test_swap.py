@@ -1,8 +1,11 @@
 """An engine samples from what was published, or not at all: weights are corrupted for real here."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import trio
+from msgspec.structs import replace
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from actors.engines import server as engine_server
@@ -10,7 +13,7 @@ from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.swap import TOLERANCE, swap
 from learner import weights as learner
 from spade.config import Engine
-from spade.errors import WeightsError
+from spade.errors import RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy import model as policy
 from spade.protocol import Weights
@@ -97,6 +100,14 @@ def test_an_engine_that_keeps_an_old_tensor_does_not_sample(tiny_checkpoint, tmp
     monkeypatch.setattr(serving, "load_weights", stale)
     with pytest.raises(WeightsError, match="policy version 2: the canary"):
         swap(serving, source.publish(), MOST)
+
+
+def test_a_canary_that_is_off_at_the_start_ends_the_engine_for_good(tiny_checkpoint, tmp_path):
+    first = Learner(tiny_checkpoint, tmp_path, model()).publish()
+    whole = canary.read(Path(first.path))
+    canary.write(replace(whole, logprobs=tuple(each - 1 for each in whole.logprobs)), Path(first.path))
+    with pytest.raises(RunError, match=r"policy version 1: the canary is off by 1\S* nats"):
+        engine_server._load(settings(), first)
 
 
 def test_a_canary_that_is_no_number_is_off(tiny_checkpoint, tmp_path):
