@@ -2,8 +2,8 @@
 
     python -m tests.bench.hour
 
-Reads the published results of `nano-hour.toml` and `nano-limits.toml`. Prints whether the held-out win rate still
-rises, and for each change of `nano-limits.toml` whether it suggests what limits the win rate.
+Reads the published results of `nano-hour.toml`, `nano-limits.toml` and `nano-larger.toml`. Prints whether the held-out
+win rate still rises, and for each change of the other two whether it suggests what limits the win rate.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def read_published(name: str) -> dict[str, RunResult]:
 def main() -> None:
     """Print the verdicts."""
     asked = command(__doc__, out=None).parse_args()
-    hours, changed = read_published("nano-hour"), read_published("nano-limits")
+    hours, changed = read_published("nano-hour"), read_published("nano-limits") | read_published("nano-larger")
     rises = {name: compute_rise(run) for name, run in hours.items()}
     rise = estimate_mean(list(rises.values()))
     unchanged = {name: compute_top(run.evaluations, HALF) for name, run in hours.items()}
