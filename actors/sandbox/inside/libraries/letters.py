@@ -65,7 +65,7 @@ def _compile_patterns(letters: str) -> _Patterns:
             rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-]|{_REFUSED})"
         ),
         other=re.compile(
-            rf"(?:(?<![\w(\[])(?=.[):\]])|[,;]\s++\(?(?=.(?:\s++-\s|\s*+[\u2013\u2014]|\.\s)))([{letters}])"
+            rf"(?:(?<![\w(\[])(?=.[):\]])|(?:[,;]|\b(?:or|and))\s++\(?(?=.(?:\s++-\s|\s*+[\u2013\u2014]|[.)]\s)))([{letters}])"
         ),
         labels=re.compile(r"(?:\W|_|\band\b|\bor\b|\b[^\W\d_]\b)*+"),
     )
