@@ -52,6 +52,7 @@ def test_results_are_read_as_they_were_written(tmp_path):
         ("nano", ["nano", "nano-rewards"], 52),
         ("nano-collapse", ["nano-collapse"], 6),
         ("nano-hour", ["nano-hour"], 3),
+        ("nano-limits", ["nano-limits"], 1),
         ("nano-tools", ["nano-tools"], 9),
         ("nano-tools-luck", ["nano-tools-luck", "nano-tools-rewards"], 22),
     ],
