@@ -1,5 +1,6 @@
 """Find what the hint of a program gives away, and count the lost instances that its solution wins."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -17,9 +18,12 @@ from actors.environments.gifts import (
 )
 from actors.environments.tries import UndecidedError, try_until_decided
 from actors.text.conversation import Move
-from actors.text.leaks import NUMBER, SearchableText
+from actors.text.leaks import SearchableText
 from spade.protocol import Observed
 from spade.returns import is_won
+
+_EXAMPLE = re.compile(r"-?\d[\d:./ T-]*", re.IGNORECASE)
+"""A number, a time or a date. A hint may name one as an example."""
 
 SEARCHES = 8
 """Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
@@ -88,11 +92,11 @@ class HintChecks:
         If the solution lists actions for some instances, every instance without a list counts as tried and not solved.
         If it never lists actions, it proves nothing about the instances.
 
-        It is a finding if the solution needs a word that only the hint states. If the word is a number, it is a finding
-        only on the second such instance, since a hint may name a number as an example.
+        It is a finding if the solution needs a word that only the hint states. If the word is a number, a time or
+        a date, it is a finding only on the second such instance, since a hint may name one as an example.
         """
         job = self._job
-        listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
+        listed, tried, solved, examples, gift = False, 0, 0, 0, ""
         aided = [each.seed for each in job.unaided if each.seed not in job.lost] if job.seeds else []
         for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
             try:
@@ -107,8 +111,8 @@ class HintChecks:
             if seed in job.lost:
                 tried, solved = tried + 1, solved + won
             if not findable:
-                numbers += any(map(NUMBER.fullmatch, given))
-                gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
+                examples += any(map(_EXAMPLE.fullmatch, given))
+                gift = gift or next((word for word in given if examples > 1 or not _EXAMPLE.fullmatch(word)), "")
         if listed or await self._check_lists_elsewhere():
             self.tried, self.solved = tried, solved
         if gift:

@@ -465,6 +465,17 @@ async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(s
     assert await gift_of_solutions(sandbox, NUMBERS, "games", f"Not {numbers[0]}, surely.", happens) == ""
 
 
+@pytest.mark.parametrize("form", ["{}:15", "2026-11-{}", "v-{}"])
+async def test_a_time_or_a_date_of_a_hint_is_an_example_until_a_second_solution_needs_it(sandbox, form):
+    secret = f"{form!r}.format(self.number)"
+    needed = [form.format(random.Random(seed).randrange(100, 999)) for seed in ODD]
+    word = form == "v-{}"
+    one = await gift_of_solutions(sandbox, SERVICE, "tools", f"Say it as in {needed[0]}.", secret)
+    assert one == (f"its solution wins a lost instance by '{needed[0]}', which only its hint states" if word else "")
+    both = await gift_of_solutions(sandbox, SERVICE, "tools", f"Say {' or '.join(needed)}.", secret)
+    assert both.startswith("its solution wins a lost instance by ")
+
+
 async def test_a_hint_that_lists_the_numbers_of_all_instances_gives_them_away(sandbox):
     """Each lost instance needs another number, so that no number is needed twice."""
     codes = {number: str(random.Random(number).randrange(1_000, 9_999)) for number in range(100, 999)}
