@@ -12,11 +12,11 @@ _FILLERS = frozenset(
     ("an", "as", "at", "be", "by", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to", "up", "we")
 )
 """Short words that stand between the pieces of a value without being one."""
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Characters of scripts without spaces between words, or between a name and its particle. Each counts as a word."""
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-_WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\d)")
+_WHOLE = re.compile(rf"(?<!\w){_NUMBER.pattern.removeprefix('-?')}(?!\d)")
 _INVISIBLE = ("Cf", "Mn")
 """Categories of formatting characters, and of accents that stand on other characters."""
 THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
@@ -30,7 +30,7 @@ def find_leaked(hint: str, values: Sequence[str]) -> str | None:
 
 
 def _is_counted(value: str) -> bool:
-    if NUMBER.fullmatch(value):
+    if _NUMBER.fullmatch(value):
         return sum(map(str.isdigit, value)) >= LEAST_DIGITS
     return len(value.strip()) >= LEAST
 
@@ -52,7 +52,7 @@ class SearchableText:
     def states(self, value: str) -> bool:
         """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 01000.0m."""
         value = normalise_visible(value)
-        if NUMBER.fullmatch(value):
+        if _NUMBER.fullmatch(value):
             digits = strip_number(value)
             split = len(digits) >= LEAST_SPLIT and digits.isdigit()
             return digits in self._numbers or (split and self._has_pieces(digits))

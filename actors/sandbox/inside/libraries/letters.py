@@ -65,7 +65,9 @@ def _compile_patterns(letters: str) -> _Patterns:
             rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-]|{_REFUSED})"
         ),
         other=re.compile(
-            rf"(?:(?<![\w(\[])(?=.[):\]])|(?:[,;]|\b(?:or|and))\s++\(?(?=.(?:\s++-\s|\s*+[\u2013\u2014]|[.)]\s)))([{letters}])"
+            r"(?:(?<![\w(\[])(?=.[):\]])"
+            r"|(?:[,;]|\b(?:or|and))\s++\(?(?=.(?:\s++-\s|\s*+[\u2013\u2014]|[.)]\s)))"
+            rf"([{letters}])"
         ),
         labels=re.compile(r"(?:\W|_|\band\b|\bor\b|\b[^\W\d_]\b)*+"),
     )
@@ -73,16 +75,12 @@ def _compile_patterns(letters: str) -> _Patterns:
 
 def find_letter(text: str, letters: str) -> str:
     """Return the letter that the content of a box chooses. Returns "" if it chooses none or several."""
+    patterns = _compile_patterns(letters)
     # A space in TeX, `\\ `, may have lost its end.
     plain = _remove_marks(text[:LONGEST]).strip().removesuffix("\\").rstrip()
-    found = _compile_patterns(letters).label.match(plain)
-    return _read_single(found, plain[found.end() :], letters) if found else ""
-
-
-def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
-    """Return the letter of a match. Returns "" if the text after the match, `rest`, labels another letter as well."""
-    letter = next(group for group in found.groups() if group).upper()
-    patterns, end = _compile_patterns(letters), found[0][-1:]
+    if (found := patterns.label.match(plain)) is None:
+        return ""
+    letter, rest, end = next(filter(None, found.groups())).upper(), plain[found.end() :], found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
     others = patterns.other.findall(_REJECTED.sub("", rest))
     listed = re.findall(r"\b[^\W\d_]\b", rest) if patterns.labels.fullmatch(rest) else ()
