@@ -19,6 +19,7 @@ LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
@@ -94,8 +95,8 @@ def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted
     (`_has_listed_form`) are left out.
     """
     plays = list(plays)
-    offers = map(read_offer, {play.observations[0] for play in plays})
-    listed = {_read_form(each) for offer in offers if offer.kind != "guessed" for each in offer.readings[0]}
+    openings = {play.observations[0] for play in plays}
+    listed = {_read_form(each) for opening in openings for each in _read_listed(opening)}
     words = dict.fromkeys(
         word for action in actions if not _has_listed_form(action, listed) for word in _split_action(action)
     )
@@ -215,8 +216,8 @@ def _split_action(action: str | Move) -> list[str]:
 def drop_words(actions: Iterable[Acted], words: Sequence[str], plays: Iterable[PlayerView[Acted]]) -> list[Acted]:
     """Return the actions that contain none of the words, and nothing that these words bring to light.
 
-    `plays` are plays of these actions. A word comes to light if an observation states it only after an action with one
-    of `words`. Otherwise an answer that a secret tells would stay, and the secret would seem needless.
+    `plays` are plays of these actions. Without this, an answer that a secret tells would stay, and the secret would
+    seem needless.
     """
     told = {word for play in plays for word in _find_told_words(set(words), play)}
     return [
@@ -227,13 +228,41 @@ def drop_words(actions: Iterable[Acted], words: Sequence[str], plays: Iterable[P
 
 
 def _find_told_words(words: set[str], play: PlayerView[Acted]) -> Iterator[str]:
-    """Yield the words of actions, also short ones, that a play states only after an action with one of `words`."""
+    """Yield the words of actions, also short ones, that an action with one of `words` brings to light.
+
+    The observations after this action bring a word to light in two ways:
+    * They state it, and no earlier observation does.
+    * They choose it among known words: before it is sent, a new sentence states it, and states no other word of the
+      actions that were offered when the first of `words` was sent.
+    """
+    seen = [text[:READ_CHARACTERS] for text in play.observations]
     own = (turn for turn, action in enumerate(play.actions) if not words.isdisjoint(_split_action(action)))
     first = next(own, len(play.actions)) + 1
-    before = SearchableText("\n".join(text[:READ_CHARACTERS] for text in play.observations[:first]))
+    if first > len(play.actions):
+        return
+    earlier = "\n".join(seen[:first])
+    before, known = SearchableText(earlier), set(_split_sentences(earlier))
+    offered = {word for action in _read_listed(seen[first - 1]) for word in _split_words(action)}
+    sent, fresh = set[str](), set[frozenset[str]]()
     for turn in range(first, len(play.actions)):
-        after = SearchableText("\n".join(text[:READ_CHARACTERS] for text in play.observations[first : turn + 1]))
-        yield from (word for word in _split_words(play.actions[turn]) if after.states(word) and not before.states(word))
+        sent.update(_split_words(play.actions[turn - 1]))
+        fresh.update(_split_sentences(seen[turn]))
+        fresh -= known
+        acted, after = _split_words(play.actions[turn]), SearchableText("\n".join(seen[first : turn + 1]))
+        others = offered.difference(acted)
+        chosen = {word for sentence in fresh if others.isdisjoint(sentence) for word in sentence} - sent
+        yield from (word for word in acted if word in chosen or (after.states(word) and not before.states(word)))
+
+
+def _split_sentences(text: str) -> Iterator[frozenset[str]]:
+    """Yield the words of each sentence of a text."""
+    return map(frozenset, map(_ANY_WORD.findall, _SENTENCE_END.split(normalise_visible(text))))
+
+
+def _read_listed(observation: str) -> Sequence[str]:
+    """Return the actions that an observation lists, or () if no list can be read."""
+    offer = read_offer(observation)
+    return () if offer.kind == "guessed" else offer.readings[0]
 
 
 def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -325,13 +325,61 @@ def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
     play = PlayerView(moves, seen)
     assert drop_words(moves, ["xyzzy"], [play]) == []
     assert drop_words(moves, ["7391"], [play]) == ["xyzzy"]
-    assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == ["lamp"]
+    assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == []
     assert drop_words(moves, ["xyzzy"], ()) == ["7391", "lamp"]
     short = PlayerView(["xyzzy", "88"], ["A lock.", "The number is 88.", "Open."])
     assert drop_words(short.actions, ["xyzzy"], [short]) == []
     search = ["500", "250", "375"]
     halved = PlayerView(search, ["1 to 1000", "500 is too high", "250 is too low", "375 is right"])
     assert drop_words(search, ["500"], [halved]) == ["250", "375"]
+
+
+def test_with_a_word_all_is_dropped_that_it_chooses_among_known_words():
+    def left(*seen, moves=("xyzzy", "pull:7")):
+        return drop_words(moves, ["xyzzy"], [PlayerView(moves, ["Levers. Actions: pull:1 pull:4 pull:7 xyzzy", *seen])])
+
+    listed = "Actions: pull:1 pull:4 pull:7 xyzzy"
+    assert left(f"Lever 7 hums. {listed}", "Open.") == []
+    assert left(f"Pull lever 7! {listed}", "Open.") == []
+    assert left("Well done. Actions: pull:7", "Open.") == []
+    # A sentence that names other actions as well, or that was there before, chooses nothing.
+    assert left(f"Lever 7 or 4 hums. {listed}", "Open.") == ["pull:7"]
+    assert left(f"Well. {listed}", "Open.") == ["pull:7"]
+    assert left("Two turns left. Actions: pull:4 pull:7", "Open.") == ["pull:7"]
+    # Nor does one that repeats what the player sent.
+    moves = ("xyzzy", "pull:7", "pull:7")
+    assert left(f"Well. {listed}", f"Lever 7 is stiff. {listed}", "Open.", moves=moves) == ["pull:7", "pull:7"]
+
+
+# Nine levers are listed. A word that nothing states makes the right one hum.
+LEVERS = """
+import random
+
+class LeversEnv:
+    def reset(self, seed):
+        self.right = random.Random(seed).randint(1, 9)
+        return "One of nine levers opens the door, the others lock it. Actions: LISTED", {}
+
+    def step(self, action):
+        over = action.startswith("pull:")
+        won = action == f"pull:{self.right}"
+        told = f"Lever {self.right} hums." if action == "say:xyzzy" else "Nothing hums."
+        return f"{told} Actions: LISTED", float(won), over, False, {}
+
+    def solution(self):
+        return [f"pull:{self.right}"]
+""".replace("LISTED", " ".join([*(f"pull:{number}" for number in range(1, 10)), "say:WHAT"]))
+
+
+async def test_a_word_that_chooses_among_listed_actions_is_a_gift(sandbox):
+    right = {seed: random.Random(seed).randint(1, 9) for seed in (4, 6)}
+    plays = [await recorded(sandbox, LEVERS, seed, ("say:xyzzy", f"pull:{right[seed]}"), True) for seed in (4, 6)]
+    for hint, found in (
+        ("Say xyzzy. Then pull the lever that hums.", "hinted play play-6 wins by 'xyzzy', which only its hint states"),
+        ("Say a word. Then pull the lever that hums.", ""),
+    ):
+        asked = job(LEVERS, *plays, won=(), lost=(), unaided=(4, 6), hint=hint)
+        assert (await audit(sandbox, asked)).finding == found
 
 
 # The keeper's name is shown, and a note that a player may read tells the first word. Nothing tells the word xyzzy.
