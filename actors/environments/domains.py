@@ -12,7 +12,7 @@ from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
 from actors.sandbox.wire import SolutionReply
-from actors.text.actions import format_action, read_typed_action, strip_action
+from actors.text.actions import can_say, format_action, read_typed_action, strip_action
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
@@ -63,6 +63,8 @@ def _read_game_solution(solved: SolutionReply, reads: Form) -> list[Move] | None
 
 def _read_tool_solution(solved: SolutionReply, _: Form) -> list[Move] | None:
     calls = [Move("", (ToolCall(name, arguments),)) for name, arguments in solved.calls]
+    if not all(can_say(arguments) for _, arguments in solved.calls):
+        return []
     return [*calls, DONE] if calls else None
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from actors.environments.offers import choose, read_offer
+from actors.environments.offers import LIST_CHARACTERS, choose, has_long_list, read_offer
 from actors.environments.probes import NOTHING, Transcript, has_heeded
 from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, make_policy
 from actors.sandbox import Sandbox
@@ -74,11 +74,13 @@ class FormProbing(Probing[str]):
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads. Keep the transcript, with the actions as sent.
 
-        Raises RejectedError if the kept observations take too much memory.
+        Raises RejectedError if the kept observations take too much memory, or if one has a list that is too long.
         """
         transcript = await self.trials.play(
             seed, lambda seen: format_action(policy(seen.observation), self.reads), PLAYS
         )
+        if any(has_long_list(answer.observation) for answer in transcript.answers):
+            raise RejectedError(f"an observation lists actions in more than {LIST_CHARACTERS} characters; list fewer")
         self.keep(transcript)
         return transcript
 

@@ -23,9 +23,14 @@ def read_typed_action(text: str) -> str:
 def strip_action(action: str) -> str:
     r"""Return the text that a program receives if a player gives this action: without its box, stripped.
 
-    Returns "" if no box can hold the action.
+    Returns "" if no box can hold the action, or if a mark in it (`</think>`) ends the thinking of a player there.
     """
-    return find_boxed(action) or find_boxed(f"\\boxed{{{action}}}")
+    return find_action(action) or find_action(f"\\boxed{{{action}}}")
+
+
+def can_say(text: str) -> bool:
+    """Return True if a player's reply can hold a text. A text with a mark such as `</think>` counts as thinking."""
+    return answer(text) == text
 
 
 def answer(completion: str) -> str:

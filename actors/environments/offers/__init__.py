@@ -15,7 +15,7 @@ from typing import Literal
 from actors.environments.offers.readings import filter_sendable, find_readings
 from actors.environments.offers.words import Words, choose_numbers
 
-__all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
+__all__ = ["FORM", "LIST_CHARACTERS", "MOST", "MOST_MISSED", "Offer", "choose", "has_long_list", "read_offer"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
@@ -27,8 +27,8 @@ GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, if its list is in another form."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
-_LIST_CHARACTERS = 2 * _END_CHARACTERS
-"""The longest list that is read. If a list is longer, the observation counts as one without a list."""
+LIST_CHARACTERS = 2 * _END_CHARACTERS
+"""The longest list that is read. Admission rejects a game with a longer one."""
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
@@ -40,9 +40,11 @@ _LOOSE = re.compile(
 """An item that breaks the form: in quotes, bold or a box, with a comma at its end, a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list with a single item, which may be several items in another form: `go/look`, `1-20`."""
-_PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
-"""A text that may be one item, or several items with spaces or a slash between them: `1 .. 20`, `guess 1..20`,
-`go in / go out`."""
+_PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|\w +/ +\w")
+"""A text without bars that may be one item, or several items with spaces or a slash between them: `1 .. 20`,
+`guess 1..20`, `go in / go out`."""
+_SLASHED = re.compile(r"[^|]*[^\W\d] +/ +[^\W\d]")
+"""The beginning of a text with bars, if a slash may part its first item: `go in / go out | wait`."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,7 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
     If a program knew the draw, it could work out which actions are read. So random play needs a secret draw for each
     observation.
     """
-    lists = _LINE.findall(observation)
-    listed = lists[-1] if lists else ""
+    listed = _find_list(observation)
     if len(observation) > 2 * _END_CHARACTERS:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
     words = Words(observation, draw)
@@ -89,8 +90,19 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
         return Offer("listed", (exact,), words, ranges, "" if "|" in listed else listed)
     guesses = filter_sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
-    found = find_readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
+    found = find_readings(lines, listed, draw) if len(listed) <= LIST_CHARACTERS else []
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
+
+
+def has_long_list(observation: str) -> bool:
+    """Return True if the list of an observation is too long to be read."""
+    return len(observation) > LIST_CHARACTERS and len(_find_list(observation)) > LIST_CHARACTERS
+
+
+def _find_list(observation: str) -> str:
+    """Return the text after the last label `Actions:`, or "" without one."""
+    lists = _LINE.findall(observation)
+    return lists[-1] if lists else ""
 
 
 def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
@@ -99,16 +111,17 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     All words of the list are read, so that a program cannot hide an action after repetitions, after junk, or by its
     length.
     """
-    if len(text) > _LIST_CHARACTERS:
+    if len(text) > LIST_CHARACTERS:
         return (), ()
     phrases = "|" in text
     text = text.strip().removeprefix("| ").removesuffix(" |").strip()
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
-    joined = (len(items) == 1 and _JOINED.fullmatch(items[0])) or _PARTED.search(text)
+    joined = len(items) == 1 and _JOINED.fullmatch(items[0])
+    parted = _SLASHED.match(text) if phrases else _PARTED.search(text)
     barred = any("|" in item for item in items)
-    if joined or barred or comment or (any(stopped) and not all(stopped)):
+    if joined or parted or barred or comment or (any(stopped) and not all(stopped)):
         return (), ()
     found = {item: _RANGE.fullmatch(item) for item in items}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}

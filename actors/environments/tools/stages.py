@@ -31,11 +31,13 @@ from actors.sandbox import Sandbox
 from actors.sandbox.host import OTHER_KIND, PLAYS
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Act, Inspect, InspectReply, SolutionReply, Solve
+from actors.text.actions import can_say
 from actors.text.conversation import Move
 from actors.text.toolcalls.notation import write_call
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
+from spade.text import as_line
 
 FRESH = 3
 """Number of instances that the stage `gate` checks in their fresh state."""
@@ -142,12 +144,20 @@ class ToolAdmission(Admission[Move]):
         return f"{len(self.solutions[0][0].actions)} turns"
 
     async def solved(self, seed: int) -> list[ToolCall]:
-        """Return the calls that `solution()` lists. Raises RejectedError if it lists none or too many."""
+        """Return the calls that `solution()` lists.
+
+        Raises RejectedError if it lists none or too many, or a call that no player can send.
+        """
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
         calls = solved.calls if isinstance(solved, SolutionReply) else ()
         if not calls:
             raise RejectedError("the solution lists no calls, so nothing proves that the environment can be won")
+        unsayable = next((arguments for _, arguments in calls if not can_say(arguments)), "")
+        if unsayable:
+            raise RejectedError(
+                f"no player can send the solution's call with a mark of thinking: {as_line(unsayable, 80)}"
+            )
         turns = len(calls) + 1
         if turns > self.trials.max_turns:
             raise RejectedError(f"the solution and `done` take {turns} turns, but a play has {self.trials.max_turns}")

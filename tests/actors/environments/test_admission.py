@@ -338,6 +338,33 @@ async def test_what_is_kept_of_all_plays_is_bounded(sandbox, monkeypatch):
     assert (await validate(sandbox, SEARCH, 3, LIMITS)).passed
 
 
+async def test_a_game_with_a_list_that_is_too_long_to_be_read_is_rejected_in_any_turn(sandbox):
+    """Random play cannot tell the two words apart from the rest of the text, so it would not notice a coin."""
+    coin = """
+import random
+
+class CoinEnv:
+    def reset(self, seed):
+        self.right, self.turn = random.Random(seed).choice(["heron", "crane"]), 0
+        return "Actions: look", {}
+
+    def step(self, action):
+        self.turn += 1
+        won = action == self.right
+        return "Actions: " + "heron crane " * COUNT, float(won), self.turn == 2, False, {}
+
+    def solution(self):
+        return ["look", self.right]
+"""
+    limits = msgspec.structs.replace(LIMITS, random_win_share=0.05, readable_actions=True)
+    last = {
+        count: (await validate(sandbox, coin.replace("COUNT", str(count)), 3, limits)).stages[-1] for count in (1, 1400)
+    }
+    assert (last[1].name, last[1].passed) == ("random", False)
+    reason = "an observation lists actions in more than 16384 characters; list fewer"
+    assert (last[1400].passed, reason in last[1400].reason) == (False, True)
+
+
 async def test_a_solution_that_is_longer_than_a_play_is_called_so(sandbox):
     long = VAULT.replace("range(3)", "range(9)").replace(
         '"Find the first colour, then the second, then the third."', "self.goal"

@@ -92,9 +92,9 @@ async def test_a_solution_is_sent_in_the_form_that_the_program_reads(sandbox):
     assert (outcome.tried, outcome.solved) == (2, 2)
 
 
-@pytest.mark.parametrize("said", ["}", "x}{", " go", "go\\n"])
+@pytest.mark.parametrize("said", ["}", "x}{", " go", "go\\n", "go <think>", "go </think>"])
 async def test_a_solution_that_no_player_can_say_has_lost(sandbox, said):
-    """A box holds no brace alone and no space at its ends: such an action makes luck of the seed."""
+    """A box holds no brace alone, no space at its ends and no mark of thinking: to need one is luck of the seed."""
     unsayable = SECRET.replace("xyzzy", said)
     assert await solutions_of(sandbox, unsayable) == (4, 0)
     lone = LUCKY.replace("action == self.right and self.kind == 0", f'action == "{said}"')
@@ -107,6 +107,14 @@ async def test_calls_of_a_solution_are_played_on_lost_instances_and_then_done(sa
     assert await solutions_of(sandbox, TICKETS, "tools", won=(), lost=(1, 2)) == (2, 2)
     deaf = TICKETS.replace("def solution", "def unasked")
     assert await solutions_of(sandbox, deaf, "tools", won=(), lost=(1, 2)) == (2, 0)
+
+
+async def test_calls_that_no_player_can_send_have_lost(sandbox):
+    unsayable = TICKETS.replace('"solved"', '"solved </think>"')
+    assert await solutions_of(sandbox, unsayable, "tools", won=(), lost=(1, 2)) == (2, 0)
+    stage = (await validate(sandbox, unsayable, 5, LIMITS, domain="tools")).stages[-1]
+    reason = "no player can send the solution's call with a mark of thinking"
+    assert (stage.name, stage.passed, reason in stage.reason) == ("solution", False, True)
 
 
 async def test_a_fault_of_ours_proves_nothing_about_a_solution(sandbox):
