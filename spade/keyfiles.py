@@ -2,8 +2,18 @@
 
 from spade.disk import expand_home, read
 from spade.errors import ConfigError, RunError
+from spade.text import quote
 
 KEY_BYTES = 4_096
+OTHERS = 0o077
+"""Bits of a file's mode that let its group or others use it."""
+
+
+def describe_exposure(path: str) -> str:
+    """Describe how others may read the key in a file. Returns "" if they cannot, or if `path` is ""."""
+    if not path or not expand_home(path).stat().st_mode & OTHERS:
+        return ""
+    return f"{path}: others may read this key; `chmod 600 {quote(path)}`, and take another key if they did"
 
 
 def read_key(path: str, setting: str) -> str:

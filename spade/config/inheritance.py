@@ -59,9 +59,15 @@ def _list_shipped(folder: str) -> dict[str, Path]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file. Raises ConfigError if it is not TOML, and RunError and OSError as `spade.disk.read` does."""
+    """Parse a TOML file.
+
+    Raises ConfigError if it is empty or not TOML, and RunError and OSError as `spade.disk.read` does.
+    """
+    data = read(path)
+    if not data.strip():
+        raise ConfigError(f'{path}: is empty; write settings, or {EXTENDS} = "nano" for the defaults')
     try:
-        return try_decode(_parse_toml, read(path))
+        return try_decode(_parse_toml, data)
     except UnreadableError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
 

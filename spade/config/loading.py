@@ -1,5 +1,6 @@
 """Read a configuration from TOML and overrides, write it as TOML, and compute its digest."""
 
+import difflib
 import hashlib
 import json
 import re
@@ -22,6 +23,8 @@ from spade.text import as_line
 # These sections say what a run trains. A resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
 LONGEST_SHOWN = 200  # characters of a refused value in an error line
+_NEAREST = 3
+"""The largest number of suggested settings."""
 _NO_TOML = (ValueError, RecursionError)  # tomllib raises both for thousands of digits or brackets
 
 
@@ -70,10 +73,7 @@ def _explain_refused(error: str, merged: MergedConfig) -> str:
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
         wrong = f"{path}{path and '.'}{unknown[1]}"
-        return (
-            f"{_find_origin(merged, wrong)}: unknown setting {wrong}; "
-            f"correct or remove it (`spade config show` lists all)"
-        )
+        return f"{_find_origin(merged, wrong)}: unknown setting {wrong}; {_suggest_setting(wrong)}"
     if setting := re.match(r"(\w+)\.(\w+)", path):
         section, field = setting.groups()
         values = describe_allowed(list_fields(type(getattr(Config(), section)))[field].type)
@@ -82,6 +82,15 @@ def _explain_refused(error: str, merged: MergedConfig) -> str:
             f"{_find_origin(merged, wrong)}: {wrong}: must be {values}, is {_format_value(merged.tree[section][field])}"
         )
     return f"{_find_origin(merged, path)}: {path}: {text}" if path else f"{merged.files[0]}: {text}"
+
+
+def _suggest_setting(wrong: str) -> str:
+    """Suggest the nearest settings, or the nearest sections if `wrong` names a section."""
+    sections = Config.__struct_fields__
+    fields = (f"{section}.{field}" for section in sections for field in getattr(Config(), section).__struct_fields__)
+    near = difflib.get_close_matches(wrong, list(fields) if "." in wrong else sections, _NEAREST)
+    meant = f"did you mean {' or '.join(near)}?" if near else "correct or remove it"
+    return f"{meant} (`spade config show` lists all)"
 
 
 def _find_origin(merged: MergedConfig, setting: str) -> str:

@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 
 from spade.config import Config
 from spade.decoding import make_printable
-from spade.errors import RunError
-from spade.policy import model_folder
+from spade.errors import RunError, format_reason
+from spade.policy import manifest, model_folder
 from spade.policy.parameter_files import is_pickled, list_parameter_files
 from spade.processes.commands import run_child
 from spade.text import as_line, quote
@@ -44,11 +44,14 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: bool = False) -> Tokenizer:
     """Check a checkpoint folder before it is used, and return its tokenizer. The check takes some seconds.
 
+    If the folder has a manifest, every byte of the parameters is checked.
+
     With `config`, also check that the run's engine and learner can compute such a model, and that its template holds a
     user's message. With `sampled`, also check that the torch engine can compute it. The structure of the package's own
     models is not checked. Raises RunError for any fault.
     """
     tokenizer, names = check_files(folder, thinking=config is not None and config.model.thinking)
+    check_digest(folder)
     if config is not None:
         tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     if folder not in model_folder.SHIPPED.values():
@@ -93,6 +96,15 @@ def check_facts(folder: Path) -> None:
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
     if (folder / "generation_config.json").exists():
         read_json(folder / "generation_config.json", GenerationFile)
+
+
+def check_digest(folder: Path) -> None:
+    """Check the parameters against the folder's manifest, if it has one. Raises WeightsError if they differ."""
+    if (folder / manifest.MANIFEST).exists() and (folder / manifest.PARAMETERS).exists():
+        try:
+            manifest.verify_parameters(folder)
+        except OSError as error:
+            raise RunError(f"{folder}: {format_reason(error)}; give a whole checkpoint") from None
 
 
 def check_structure(folder: Path, names: int, demands: Demands = NOTHING) -> None:

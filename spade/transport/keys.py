@@ -18,11 +18,12 @@ from zmq.auth import create_certificates, load_certificate
 from spade.config import Bus
 from spade.disk import list_folder, open_draft, open_regular, read_all
 from spade.errors import ConfigError, RunError, format_reason
+from spade.keyfiles import OTHERS
 from spade.text import quote
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
-_OTHERS, _OTHERS_WRITE = 0o077, 0o022
+_OTHERS_WRITE = 0o022
 _KEY_BYTES = 40
 _HOW = "`spade keys new DIR` makes keys"
 _NAME_LETTERS = frozenset("-_.")
@@ -163,7 +164,7 @@ def _read_mode(path: Path) -> int:
 
 def _describe_exposed_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
-    if not _read_mode(path) & _OTHERS:
+    if not _read_mode(path) & OTHERS:
         return ""
     return f"{path}: others may read this secret; `chmod 600 {quote(path)}`, and make new keys if they did"
 

@@ -254,3 +254,14 @@ def wait_until(holds, within_s=SOON_S):
     while not holds():
         assert time.monotonic() < deadline, f"not reached within {within_s} s"
         time.sleep(0.3)  # some conditions read a whole store, others are a process of their own to the run
+
+
+def test_a_run_without_a_policy_is_not_told_to_measure_one(tmp_path):
+    up = Up(tmp_path / "run", "design.active_environments=1", words=("up", "--headless", "--for", "1s"))
+    try:
+        told = up.process.communicate(timeout=SOON_S)[0]
+    finally:
+        up.kill()
+    assert up.process.returncode == 0, told
+    assert "its last start was up for" in told
+    assert "nano report" not in told

@@ -71,6 +71,7 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_do
     ({"a": 'extends = "x\\u0000y"'}, r"a\.toml: extends: must be "),
     ({"a": "[extends]\nbase = 1"}, r"a\.toml: extends: must be "),
     ({"a": 'extends = "b.toml"', "b": "[learner"}, r"b\.toml: is not TOML"),
+    ({"a": 'extends = "b.toml"', "b": " \n"}, r"b\.toml: is empty; "),
     ({"a": 'extends = "."'}, "Is a directory"),
 ])  # fmt: skip
 def test_a_base_that_cannot_be_is_refused_in_one_line(tmp_path, texts, says):
@@ -103,7 +104,7 @@ def test_each_setting_has_the_value_of_the_nearest_file_that_states_it(tmp_path_
     for number, layer in enumerate(layers):
         extends = f'extends = "{number + 1}.toml"\n' if number + 1 < len(layers) else ""
         tables = "".join(f"[{name}]\n" + "".join(f"{k} = {v}\n" for k, v in t.items()) for name, t in layer.items())
-        (folder / f"{number}.toml").write_text(extends + tables)
+        (folder / f"{number}.toml").write_text(f"# layer {number}\n{extends}{tables}")
     merged = read_merged(str(folder / "0.toml"))
     for section in "ab":
         for field in "xyz":

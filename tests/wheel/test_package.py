@@ -58,4 +58,5 @@ def test_a_new_environment_uses_it_from_another_folder(built, tmp_path):
     assert found.startswith(packages)
     told = run(command, "up", "nano", "--headless", "--steps", "1", "--set", "evaluation.suite=", cwd=tmp_path)
     assert "its last start made 1 learner steps" in told
+    assert "`spade nano report runs/nano` measures" in told
     assert '"problems": []' in run(command, "replay", "verify", "runs/nano", "--json", cwd=tmp_path)

@@ -293,10 +293,11 @@ def _check_keys(config: "Config") -> str:
 def _check_endpoint(config: "Config") -> str:
     if not config.endpoint.url:
         return ""
-    from spade.keyfiles import read_key
+    from spade.keyfiles import describe_exposure, read_key
 
     read_key(config.endpoint.key, "endpoint.key")
-    return f"endpoint {config.endpoint.url}"
+    exposed = describe_exposure(config.endpoint.key)
+    return f"endpoint {config.endpoint.url}" + (f"; {exposed}" if exposed else "")
 
 
 def _check_model(config: "Config") -> str:

@@ -64,6 +64,7 @@ def up(
 
     from spade.app.screen.observe import describe_evaluated, follow, is_interactive, narrate, read_status
     from spade.app.screen.reach import reach
+    from spade.app.supervisor.kept import list_kept_policies
     from spade.policy.model_folder import SHIPPED
 
     limits = read_command_limits(steps, rollouts, duration)
@@ -82,7 +83,7 @@ def up(
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := describe_evaluated(trio.run(read_status, reach(opened)))):
         say(measured)
-    if resolved.model.path in SHIPPED:
+    if resolved.model.path in SHIPPED and list_kept_policies(opened):
         report = f"`spade nano report {quote(_shorten_path(opened.path))}`"
         say(f"{report} measures what it has learnt, on programs it never saw")
 

@@ -20,6 +20,7 @@ from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.disk import expand_home, refuse_linked_folders
 from spade.errors import ConfigError
+from spade.keyfiles import describe_exposure, read_key
 from spade.locks import hold_folder
 from spade.text import SHORT_DIGEST, as_line
 from spade.transport import Client
@@ -70,6 +71,7 @@ def serve(asked: ServeOptions, say: Say) -> None:
         if policy.folder is None:
             raise ConfigError(f"--policy {asked.policy}: its weights are gone")
         config = _derive_settings(subject, policy, asked)
+        _check_key(config, say)
         with ExitStack() as folders:
             run = folders.enter_context(ServingFolder(subject.root, config, "replay"))
             say(f"the policy is {policy.digest[:SHORT_DIGEST]} ({policy.name}); its processes run in {run.path}")
@@ -100,6 +102,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
         raise ConfigError("--live: follows the run's newest policy by its config; leave --policy and --config out")
     written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
+    _check_key(config, say)
     address = run.replay_address
     with ServingFolder(run.path, config, "gateway") as folder:
         tag = f"-{make_command_tag(config.bus)}"
@@ -112,6 +115,13 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
 def _make_address(asked: ServeOptions, name: str) -> dict[str, object]:
     key = str(expand_home(asked.key).absolute()) if asked.key else ""
     return {"serve.address": choose_address(asked.host, asked.port), "serve.key": key, "serve.name": name}
+
+
+def _check_key(config: Config, say: Say) -> None:
+    """Say it if others may read the key that clients must send. Raises ConfigError if the key cannot be read."""
+    read_key(config.serve.key, "serve.key")
+    if exposed := describe_exposure(config.serve.key):
+        say(exposed)
 
 
 def _name(run: RunDir | None, asked: ServeOptions) -> str:

@@ -36,11 +36,12 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     from spade.policy import model as policy
     from spade.policy import model_folder
-    from spade.policy.checkpoint_files import check_facts, check_structure, count_tensors
+    from spade.policy.checkpoint_files import check_digest, check_facts, check_structure, count_tensors
     from spade.policy.parameter_files import is_pickled
 
     if source.is_dir():
         check_facts(source)
+        check_digest(source)
         check_structure(source, 0 if is_pickled(source) else count_tensors(source))
         kept = dtype or model_folder.read_facts(source).dtype
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))

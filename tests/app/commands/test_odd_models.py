@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from spade.policy import manifest
 from tests.conftest import write_checkpoint
 
 COMMANDS = {
@@ -11,6 +12,7 @@ COMMANDS = {
     "eval": ("eval", "{model}", "--suite", "aime25"),
     "serve": ("serve", "{model}", "--port", "0"),
     "config check": ("config", "check", "nano", "--set", "model.path={model}"),
+    "import": ("model", "import", "{model}", "made"),
 }
 
 
@@ -26,7 +28,15 @@ def without_a_layer(model):
     return f"{model}: its tensors do not fit its config.json: 11 are missing, the first is model.layers.2"
 
 
-@pytest.mark.parametrize("fault", [cut, without_a_layer])
+def changed(model):
+    digest, file = manifest.write(model), model / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    return f"{file}: its digest is not {digest}; it was changed or cut short"
+
+
+@pytest.mark.parametrize("fault", [cut, without_a_layer, changed])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_checkpoint_with_a_fault_is_refused_at_the_start(command, fault, spade, tmp_path):
     model = tmp_path / "model"
