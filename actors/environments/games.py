@@ -29,6 +29,7 @@ from actors.environments.gifts import (
     find_unseen_words,
     find_words,
     keep_findable,
+    leave_out,
 )
 from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
@@ -42,10 +43,7 @@ from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Verdict
 
-UNREADABLE = (
-    "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
-    f"{FORM}"
-)
+UNREADABLE = f"offers no actions that can be read; end each observation with a line that lists them, as {FORM}"
 SLIP_PLAYS = 6
 """The largest number of plays of the stage `garbage` that are only for damaged actions. Most of these actions fit into
 the plays with nonsense."""
@@ -88,8 +86,8 @@ class GameAdmission(Admission[str]):
 
     async def random(self) -> str:
         """Check that random actions seldom win."""
-        if self.limits.readable_actions and self.offer.kind == "guessed":
-            raise RejectedError(UNREADABLE)
+        if self.limits.readable_actions:
+            self.check_lists()
 
         def play(seed: int) -> Awaitable[Transcript[str]]:
             return self.form.probe(seed, self.form.anything)
@@ -97,6 +95,16 @@ class GameAdmission(Admission[str]):
         first = self.form.transcripts[:1] if self.form.reads == "inside" else []
         result = await self.seldom_wins("random play", first, self.refused_share, play)
         return f"{result}{self.remark}"
+
+    def check_lists(self) -> None:
+        """Raise RejectedError if the first observation, or one on the way of a solution, lists nothing readable."""
+        ways = [self.form.transcripts[0].answers[:1], *(answers[:-1] for _, answers in self.form.solving_plays)]
+        turns = (
+            turn for way in ways for turn, seen in enumerate(way) if read_offer(seen.observation).kind == "guessed"
+        )
+        if (turn := min(turns, default=-1)) >= 0:
+            where = f"the observation before action {turn + 1} of the solution" if turn else "the first observation"
+            raise RejectedError(f"{where} {UNREADABLE}")
 
     async def constant(self) -> str:
         """Check that one repeated action seldom wins.
@@ -199,18 +207,19 @@ class GameAdmission(Admission[str]):
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
         """Play a solution without the words and what they bring to light (`drop_words`). Returns True if it wins."""
-        solution = self.form.solutions[index]
+        solution, seed = self.form.solutions[index], self.form.seed(index)
         own = [play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own]
-        left = await trio.to_thread.run_sync(drop_words, solution, words, own[:1])
-        return (await self.form.probe(self.form.seed(index), self.form.follow(left))).won(self.form.win_return)
+        left = leave_out(solution, words)
+        played = await self.form.probe(seed, self.form.follow(left))
+        without = _view(played)._replace(actions=left[: len(played.actions)])
+        rest = await trio.to_thread.run_sync(drop_words, solution, words, own[:1], [without])
+        return (await self.form.probe(seed, self.form.follow(rest))).won(self.form.win_return)
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
         """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""
         sent = tuple(format_action(action, self.form.reads) for action in self.form.solutions[index])
         return [
-            (PlayerView(play.actions, [answer.observation for answer in play.answers]), play.actions == sent)
-            for play in self.form.transcripts
-            if play.seed == self.form.seed(index)
+            (_view(play), play.actions == sent) for play in self.form.transcripts if play.seed == self.form.seed(index)
         ]
 
     @cached_property
@@ -234,3 +243,7 @@ class GameAdmission(Admission[str]):
         if self.form.unoffered:
             return f"; no list that can be read has the solution's action {self.form.unoffered[0][:40]!r}"
         return ""
+
+
+def _view(play: Transcript[str]) -> PlayerView[str]:
+    return PlayerView(play.actions, [answer.observation for answer in play.answers])

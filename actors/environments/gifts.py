@@ -213,45 +213,67 @@ def _split_action(action: str | Move) -> list[str]:
     return pieces
 
 
-def drop_words(actions: Iterable[Acted], words: Sequence[str], plays: Iterable[PlayerView[Acted]]) -> list[Acted]:
-    """Return the actions that contain none of the words, and nothing that these words bring to light.
+def leave_out(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
+    """Return the actions that contain none of the words."""
+    return [action for action in actions if set(words).isdisjoint(_split_action(action))]
 
-    `plays` are plays of these actions. Without this, an answer that a secret tells would stay, and the secret would
-    seem needless.
+
+def drop_words(
+    actions: Sequence[Acted],
+    words: Sequence[str],
+    plays: Iterable[PlayerView[Acted]],
+    without: Iterable[PlayerView[Acted]] = (),
+) -> list[Acted]:
+    """Return the actions that contain none of the words, and nothing that only these words bring to light.
+
+    `plays` are plays of these actions, and `without` are plays of `leave_out(actions, words)`. If an answer that
+    a secret tells stayed, the secret would seem needless.
     """
-    told = {word for play in plays for word in _find_told_words(set(words), play)}
-    return [
-        action
-        for action in actions
-        if told.isdisjoint(_split_words(action)) and set(words).isdisjoint(_split_action(action))
-    ]
+    own = (turn for turn, action in enumerate(actions) if not set(words).isdisjoint(_split_action(action)))
+    first = next(own, len(actions))
+    told = {word for play in plays for word in _find_told_words(play, first)}
+    told.difference_update(word for play in without for word in _find_told_words(play, first))
+    return [action for action in leave_out(actions, words) if told.isdisjoint(_split_words(action))]
 
 
-def _find_told_words(words: set[str], play: PlayerView[Acted]) -> Iterator[str]:
-    """Yield the words of actions, also short ones, that an action with one of `words` brings to light.
+def _find_told_words(play: PlayerView[Acted], turn: int) -> Iterator[str]:
+    """Yield the words of later actions, also short ones, that come to light after the action of a turn.
 
     The observations after this action bring a word to light in two ways:
     * They state it, and no earlier observation does.
-    * They choose it among known words: before it is sent, a new sentence states it, and states no other word of the
-      actions that were offered when the first of `words` was sent.
+    * They choose it among offered actions: before it is sent, a sentence of a new form states it, and states no other
+      word of the actions that were offered in that turn. Numbers do not count in the form, so a counter is not new.
     """
     seen = [text[:READ_CHARACTERS] for text in play.observations]
-    own = (turn for turn, action in enumerate(play.actions) if not words.isdisjoint(_split_action(action)))
-    first = next(own, len(play.actions)) + 1
-    if first > len(play.actions):
+    if turn + 1 >= len(play.actions):
         return
-    earlier = "\n".join(seen[:first])
-    before, known = SearchableText(earlier), set(_split_sentences(earlier))
-    offered = {word for action in _read_listed(seen[first - 1]) for word in _split_words(action)}
+    earlier = "\n".join(seen[: turn + 1])
+    before, known = SearchableText(earlier), set(map(_read_sentence_form, _split_sentences(earlier)))
+    listed = _read_listed(seen[turn])
+    offered = {word for action in listed for word in _split_words(action)}
     sent, fresh = set[str](), set[frozenset[str]]()
-    for turn in range(first, len(play.actions)):
-        sent.update(_split_words(play.actions[turn - 1]))
-        fresh.update(_split_sentences(seen[turn]))
-        fresh -= known
-        acted, after = _split_words(play.actions[turn]), SearchableText("\n".join(seen[first : turn + 1]))
-        others = offered.difference(acted)
-        chosen = {word for sentence in fresh if others.isdisjoint(sentence) for word in sentence} - sent
+    for later in range(turn + 1, len(play.actions)):
+        action = play.actions[later]
+        sent.update(_split_words(play.actions[later - 1]))
+        fresh.update(each for each in _split_sentences(seen[later]) if _read_sentence_form(each) not in known)
+        acted, after = _split_words(action), SearchableText("\n".join(seen[turn + 1 : later + 1]))
+        chosen = set[str]()
+        if _is_chosen_from(action, listed):
+            others = offered.difference(acted)
+            chosen = {word for sentence in fresh if others.isdisjoint(sentence) for word in sentence} - sent
         yield from (word for word in acted if word in chosen or (after.states(word) and not before.states(word)))
+
+
+def _is_chosen_from(action: str | Move, listed: Sequence[str]) -> bool:
+    """Return True if an action is in a list, or consists of calls, which are never listed."""
+    if isinstance(action, Move):
+        return bool(action.calls) or _is_chosen_from(action.action, listed)
+    return read_typed_action(action) in listed
+
+
+def _read_sentence_form(sentence: frozenset[str]) -> frozenset[str]:
+    """Return the words of a sentence, with "#" for its numbers."""
+    return frozenset("#" if word.isdecimal() else word for word in sentence)
 
 
 def _split_sentences(text: str) -> Iterator[frozenset[str]]:

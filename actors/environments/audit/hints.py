@@ -14,6 +14,7 @@ from actors.environments.gifts import (
     find_stated_words,
     find_unseen_words,
     heard,
+    leave_out,
     select_own,
 )
 from actors.environments.tries import UndecidedError, try_until_decided
@@ -22,8 +23,8 @@ from actors.text.leaks import SearchableText
 from spade.protocol import Observed
 from spade.returns import is_won
 
-_EXAMPLE = re.compile(r"-?\d[\d:./ T-]*", re.IGNORECASE)
-"""A number, a time or a date. A hint may name one as an example."""
+_EXAMPLE = re.compile(r"-?(?:[^\W\d_]{0,2}\d[\d:./ T-]*)+", re.IGNORECASE)
+"""A number, a time or a date, perhaps joined with short words (`at1430`). A hint may name one as an example."""
 
 SEARCHES = 8
 """Number of random plays that search an instance for words that the hint states. If no play finds them, the hint gives
@@ -195,9 +196,11 @@ class HintChecks:
                 words.remove(word)
         if not words:
             return Given((), moves)
-        rest = await trio.to_thread.run_sync(drop_words, moves, words, select_own(views, moves))
-        without = partial(self._plays.find_return_of_rest, seed, rest)
-        return Given((), moves) if is_won(await try_until_decided(without), least) else Given(words, rest)
+        own, left = select_own(views, moves), leave_out(moves, words)
+        without = [await try_until_decided(partial(self._plays.view_play, seed, left))]
+        rest = await trio.to_thread.run_sync(drop_words, moves, words, own, without)
+        reached = await try_until_decided(partial(self._plays.find_return_of_rest, seed, rest))
+        return Given((), moves) if is_won(reached, least) else Given(words, rest)
 
     async def _can_find(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.

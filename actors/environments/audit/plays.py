@@ -77,11 +77,15 @@ class AuditPlays:
     def keep(self, seed: int, played: Conversation[Move]) -> None:
         """Keep what a play showed to its player."""
         if self.job.hint:
-            self.views[seed].append(PlayerView(played.actions, list(map(heard, played.observed))))
+            self.views[seed].append(_view(played))
 
     async def find_return(self, seed: int, moves: Iterable[Move]) -> float:
         """Play these moves. Returns the return of the play."""
         return get_least_return(await self.play(seed, follow_moves(moves)))
+
+    async def view_play(self, seed: int, moves: Iterable[Move]) -> PlayerView[Move]:
+        """Play these moves. Returns the play as its player sees it."""
+        return _view(await self.play(seed, follow_moves(moves)))
 
     async def find_return_of_rest(self, seed: int, moves: Iterable[Move]) -> float:
         """Play the moves that are left without some words, then random moves. A program could notice a mere stop."""
@@ -111,6 +115,10 @@ class AuditPlays:
         finally:
             self.answering_s += trials.counted_s
         return self._domain.solution(solved, job.reads) if isinstance(solved, SolutionReply) else []
+
+
+def _view(played: Conversation[Move]) -> PlayerView[Move]:
+    return PlayerView(played.actions, list(map(heard, played.observed)))
 
 
 async def read_sent(moves: Sequence[Move], played: Conversation[Move]) -> SentMoves:

@@ -91,6 +91,8 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
     guesses = filter_sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
     found = find_readings(lines, listed, draw) if len(listed) <= LIST_CHARACTERS else []
+    if _is_joined(listed.split()):
+        found = [listed.split(), *found]
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
 
 
@@ -118,10 +120,10 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
-    joined = len(items) == 1 and _JOINED.fullmatch(items[0])
-    parted = _SLASHED.match(text) if phrases else _PARTED.search(text)
+    slashed = phrases and len(items) > 1 and _SLASHED.match(text)
+    parted = slashed or (not phrases and (_PARTED.search(text) or _is_joined(items)))
     barred = any("|" in item for item in items)
-    if joined or parted or barred or comment or (any(stopped) and not all(stopped)):
+    if parted or barred or comment or (any(stopped) and not all(stopped)):
         return (), ()
     found = {item: _RANGE.fullmatch(item) for item in items}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}
@@ -132,13 +134,19 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
     return tuple(dict.fromkeys(chain.from_iterable(actions))), tuple(ranges.values())
 
 
+def _is_joined(items: Sequence[str]) -> bool:
+    """Return True if a list has a single word, which may join several actions."""
+    return len(items) == 1 and _JOINED.fullmatch(items[0]) is not None
+
+
 def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:
     """Draw a random action that the observation offers.
 
     `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
     did not offer when they were sent. An exact list may be incomplete, so with the probability missed / known (at most
     MOST_MISSED) a missed action is drawn instead. Words of a list that are a known action together are drawn as one
-    action (`_join_known`).
+    action (`_join_known`). If a missed action has as many words as an exact list, all words of the list are drawn as
+    one action in its place: a game may list one action without the bars that it needs.
 
     Without an exact list, the known actions are one more reading. If some readings contain a known action, the readings
     without one are dropped.
@@ -146,7 +154,9 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":
         missed_share = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
-        return rng.choice(missed if rng.random() < missed_share else rng.choice(_join_known(offer, known)))
+        words = offer.spaced.split()
+        unlisted = [" ".join(words) if 1 < len(words) == len(each.split()) else each for each in missed]
+        return rng.choice(unlisted if rng.random() < missed_share else rng.choice(_join_known(offer, known)))
     *readings, guesses = offer.readings
     fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
     pools = [*(fitting or readings), *([known] if known else [])]

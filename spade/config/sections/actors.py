@@ -341,4 +341,5 @@ class Sandbox(Section, frozen=True):
     rejects a program with exactly this share, or admits one with this share + 0.15, at most once in a hundred times."""
 
     readable_actions: bool = False
-    """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""
+    """True rejects a program if its first observation, or one on the way of its solution, offers no actions that
+    admission can read (docs/designing.md)."""

@@ -338,9 +338,7 @@ async def test_what_is_kept_of_all_plays_is_bounded(sandbox, monkeypatch):
     assert (await validate(sandbox, SEARCH, 3, LIMITS)).passed
 
 
-async def test_a_game_with_a_list_that_is_too_long_to_be_read_is_rejected_in_any_turn(sandbox):
-    """Random play cannot tell the two words apart from the rest of the text, so it would not notice a coin."""
-    coin = """
+COIN = """
 import random
 
 class CoinEnv:
@@ -351,18 +349,27 @@ class CoinEnv:
     def step(self, action):
         self.turn += 1
         won = action == self.right
-        return "Actions: " + "heron crane " * COUNT, float(won), self.turn == 2, False, {}
+        return SHOWN, float(won), self.turn == 2, False, {}
 
     def solution(self):
         return ["look", self.right]
 """
+
+
+@pytest.mark.parametrize(("shown", "stage", "reason"), [
+    ("'Actions: heron crane'", "random", "random play wins"),
+    ("'Actions: ' + 'heron crane ' * 1_400", "episode", "an observation lists actions in more than 16384 characters"),
+    (
+        "'A heron or a crane, ' + 'that is the question of this hour, ' * 99",
+        "random",
+        "the observation before action 2 of the solution offers no actions that can be read",
+    ),
+])  # fmt: skip
+async def test_no_list_of_a_later_turn_hides_a_coin(sandbox, shown, stage, reason):
+    """Random play cannot tell the two words apart from the rest of a text."""
     limits = msgspec.structs.replace(LIMITS, random_win_share=0.05, readable_actions=True)
-    last = {
-        count: (await validate(sandbox, coin.replace("COUNT", str(count)), 3, limits)).stages[-1] for count in (1, 1400)
-    }
-    assert (last[1].name, last[1].passed) == ("random", False)
-    reason = "an observation lists actions in more than 16384 characters; list fewer"
-    assert (last[1400].passed, reason in last[1400].reason) == (False, True)
+    last = (await validate(sandbox, COIN.replace("SHOWN", shown), 3, limits)).stages[-1]
+    assert (last.name, last.passed, reason in last.reason) == (stage, False, True), last
 
 
 async def test_a_solution_that_is_longer_than_a_play_is_called_so(sandbox):

@@ -471,6 +471,9 @@ async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(s
         str(random.Random(random.Random(seed).sample(range(100, 999), 2)[0]).randrange(100, 999)) for seed in ODD
     ]
     assert await gift_of_solutions(sandbox, NUMBERS, "games", f"Not {numbers[0]}, surely.", happens) == ""
+    times = f"(lambda number: f'at {{number[0]}}:{{number[1:]}}')({happens})"
+    hint = f"Not at {numbers[0][0]}:{numbers[0][1:]}, surely."
+    assert await gift_of_solutions(sandbox, NUMBERS, "games", hint, times) == ""
 
 
 @pytest.mark.parametrize("form", ["{}:15", "2026-11-{}", "v-{}"])

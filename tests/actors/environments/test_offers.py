@@ -34,6 +34,9 @@ LISTED = [
     ("Actions: 8 - 3 | 8 + 3 | 8 / 2", ["8 - 3", "8 + 3", "8 / 2"]),
     ("Actions: 3 – 5 | 4 .. 6", ["3 – 5", "4 .. 6"]),
     ("Actions: score 3 - 0 | book Monday 9 - 11 | n / 2", ["score 3 - 0", "book Monday 9 - 11", "n / 2"]),
+    ("Actions: | 12 / 4 |", ["12 / 4"]),
+    ("Actions: | go to bed, then sleep |", ["go to bed, then sleep"]),
+    ("Actions: fire 3,4 |", ["fire 3,4"]),
     ("Actions: wait", ["wait"]),
     ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
     ("Actions: -1..1 pass", ["-1", "0", "1", "pass"]),
@@ -91,6 +94,9 @@ UNCERTAIN = [
     ("Options: [N]orth, [S]outh", ["N", "S"]),
     # ranges
     ("Actions: 10-12", ["10", "11", "12"]),
+    ("Actions: 10-12", ["10-12"]),
+    ("Actions: fire:3,4", ["fire:3,4"]),
+    ("Actions: (2,3)", ["(2,3)"]),
     ("Actions: 08..10", ["8", "9", "10"]),
     ("Actions: any number between 3 and 5, or pass", ["3", "4", "5", "pass"]),
     ("Actions: 7..9, stop", ["7", "8", "9", "stop"]),
@@ -245,6 +251,23 @@ def test_words_of_a_list_that_are_a_known_action_together_are_one_action():
     assert draw_all("Actions: the box open", known) == {"the", "box", "open"}
     assert draw_all("Actions: open the boxes", known) == {"open", "the", "boxes"}
     assert draw_all("Actions: open the box | wait", ("open the", "wait")) == {"open the box", "wait"}
+
+
+def test_all_words_of_a_list_are_one_action_if_a_missed_action_has_as_many():
+    drawn = {
+        choose(
+            "Actions: put the blue jar away",
+            random.Random(seed),
+            ["look", "put the red stone away"],
+            ["put the red stone away"],
+        )
+        for seed in range(99)
+    }
+    assert drawn == {"put", "the", "blue", "jar", "away", "put the blue jar away"}
+    drawn = {
+        choose("Actions: jump wait", random.Random(seed), ["look", "go in now"], ["go in now"]) for seed in range(99)
+    }
+    assert drawn == {"jump", "wait", "go in now"}
 
 
 def test_if_single_words_of_a_known_action_are_known_too_both_readings_are_drawn_from():

@@ -325,7 +325,7 @@ def test_with_a_word_all_is_dropped_that_only_it_brings_to_light():
     play = PlayerView(moves, seen)
     assert drop_words(moves, ["xyzzy"], [play]) == []
     assert drop_words(moves, ["7391"], [play]) == ["xyzzy"]
-    assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == []
+    assert drop_words(moves, ["xyzzy"], [PlayerView(moves, ["A lock with a lamp.", *seen[1:]])]) == ["lamp"]
     assert drop_words(moves, ["xyzzy"], ()) == ["7391", "lamp"]
     short = PlayerView(["xyzzy", "88"], ["A lock.", "The number is 88.", "Open."])
     assert drop_words(short.actions, ["xyzzy"], [short]) == []
@@ -346,9 +346,22 @@ def test_with_a_word_all_is_dropped_that_it_chooses_among_known_words():
     assert left(f"Lever 7 or 4 hums. {listed}", "Open.") == ["pull:7"]
     assert left(f"Well. {listed}", "Open.") == ["pull:7"]
     assert left("Two turns left. Actions: pull:4 pull:7", "Open.") == ["pull:7"]
-    # Nor does one that repeats what the player sent.
+    # Nor does a counter, or one that repeats what the player sent.
+    counting = PlayerView(("xyzzy", "pull:7"), [f"Turn 1. {listed}", f"Turn 7. {listed}", "Open."])
+    assert drop_words(counting.actions, ["xyzzy"], [counting]) == ["pull:7"]
     moves = ("xyzzy", "pull:7", "pull:7")
     assert left(f"Well. {listed}", f"Lever 7 is stiff. {listed}", "Open.", moves=moves) == ["pull:7", "pull:7"]
+
+
+def test_what_comes_to_light_without_a_word_is_kept():
+    search, seen = ("500", "750", "625"), ("1..999", "501 to 999", "501 to 749", "625 to 626", "Right.")
+    halved = PlayerView((*search, "626"), seen)
+    assert drop_words(halved.actions, ["500"], [halved]) == ["750", "625"]
+    without = PlayerView(("750", "625", "626"), ("1..999", "1 to 749", "625 to 626", "Right."))
+    assert drop_words(halved.actions, ["500"], [halved], [without]) == ["750", "625", "626"]
+    # If the word alone tells the number, it does not come to light without the word.
+    told = PlayerView(("xyzzy", "626"), ("1..999", "It is 626.", "Right."))
+    assert drop_words(told.actions, ["xyzzy"], [told], [PlayerView(("626",), ("1..999", "Right."))]) == []
 
 
 # Nine levers are listed. A word that nothing states makes the right one hum.
@@ -380,6 +393,48 @@ async def test_a_word_that_chooses_among_listed_actions_is_a_gift(sandbox):
     ):
         asked = job(LEVERS, *plays, won=(), lost=(), unaided=(4, 6), hint=hint)
         assert (await audit(sandbox, asked)).finding == found
+
+
+# Each answer states what remains of the numbers, and so at last the number.
+REMAINING = """
+import random
+
+class RemainingEnv:
+    def reset(self, seed):
+        self.number, self.low, self.high, self.turn = random.Random(seed).randint(900, 963), 900, 963, 0
+        return "A number from 900 to 963. Actions: guess:N", {}
+
+    def step(self, action):
+        self.turn += 1
+        said = int(action[6:]) if action.startswith("guess:") and action[6:].isdigit() else 0
+        if said == self.number:
+            return "Right.", 1.0, True, False, {}
+        self.low, self.high = (max(self.low, said + 1), self.high) if said < self.number else (self.low, said - 1)
+        return f"It is one of {self.low} to {self.high}. Actions: guess:N", 0.0, False, self.turn >= 8, {}
+
+    def solution(self):
+        return halve(self.number)
+
+def halve(number):
+    low, high, said = 900, 963, []
+    while not said or said[-1] != f"guess:{number}":
+        middle = (low + high) // 2
+        said.append(f"guess:{middle}")
+        low, high = (middle + 1, high) if middle < number else (low, middle - 1)
+    return said
+"""
+
+
+async def test_a_word_is_no_gift_if_the_other_actions_bring_the_same_to_light(sandbox):
+    """A hint may name the first guess of a search."""
+    found = {}
+    exec(REMAINING, found)
+    ways = {seed: found["halve"](random.Random(seed).randint(900, 963)) for seed in range(40)}
+    seeds = [seed for seed, way in ways.items() if len(way) > 4][:4]
+    plays = [await recorded(sandbox, REMAINING, seed, tuple(ways[seed]), True) for seed in seeds[:2]]
+    hint = "Halve what remains: guess 931 first."
+    asked = job(REMAINING, *plays, won=(), lost=tuple(seeds[2:]), unaided=tuple(seeds[:2]), hint=hint)
+    assert (await audit(sandbox, asked)).finding == ""
 
 
 # The keeper's name is shown, and a note that a player may read tells the first word. Nothing tells the word xyzzy.
