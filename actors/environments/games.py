@@ -31,7 +31,7 @@ from actors.environments.gifts import (
     keep_findable,
     leave_out,
 )
-from actors.environments.offers import FORM, Offer, read_offer
+from actors.environments.offers import FORM, Offer, has_list, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
@@ -97,10 +97,16 @@ class GameAdmission(Admission[str]):
         return f"{result}{self.remark}"
 
     def check_lists(self) -> None:
-        """Raise RejectedError if the first observation, or one on the way of a solution, lists nothing readable."""
+        """Raise RejectedError if the first observation, or one on the way of a solution, lists nothing.
+
+        On the way, a list that cannot be read is enough, such as a single action in quotes.
+        """
         ways = [self.form.transcripts[0].answers[:1], *(answers[:-1] for _, answers in self.form.solving_plays)]
         turns = (
-            turn for way in ways for turn, seen in enumerate(way) if read_offer(seen.observation).kind == "guessed"
+            turn
+            for way in ways
+            for turn, seen in enumerate(way)
+            if read_offer(seen.observation).kind == "guessed" and not (turn and has_list(seen.observation))
         )
         if (turn := min(turns, default=-1)) >= 0:
             where = f"the observation before action {turn + 1} of the solution" if turn else "the first observation"

@@ -5,6 +5,7 @@ Pure. The texts of a program are hostile, so only the beginning of each observat
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
@@ -23,6 +24,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
+MOST_SENTENCES = 100
+"""From an observation, at most this many new sentences are read."""
 MOST_FORMED = 256
 """The largest number of actions of one form that a player can be expected to try."""
 
@@ -231,37 +234,49 @@ def drop_words(
     """
     own = (turn for turn, action in enumerate(actions) if not set(words).isdisjoint(_split_action(action)))
     first = next(own, len(actions))
-    told = {word for play in plays for word in _find_told_words(play, first)}
-    told.difference_update(word for play in without for word in _find_told_words(play, first))
-    return [action for action in leave_out(actions, words) if told.isdisjoint(_split_words(action))]
+    told, also = _find_told_words(plays, first), _find_told_words(without, first, find_words(actions[:first]))
+    lost = (told.chosen - also.chosen) | (told.stated - also.stated - also.chosen)
+    return [action for action in leave_out(actions, words) if lost.isdisjoint(_split_words(action))]
 
 
-def _find_told_words(play: PlayerView[Acted], turn: int) -> Iterator[str]:
-    """Yield the words of later actions, also short ones, that come to light after the action of a turn.
+class _ToldWords(NamedTuple):
+    """Words of actions, also short ones, that come to light before they are sent."""
 
-    The observations after this action bring a word to light in two ways:
-    * They state it, and no earlier observation does.
-    * They choose it among offered actions: before it is sent, a sentence of a new form states it, and states no other
-      word of the actions that were offered in that turn. Numbers do not count in the form, so a counter is not new.
-    """
+    stated: set[str]
+    """An observation states the word, and none up to a certain turn does."""
+    chosen: set[str]
+    """A sentence of a new form states the word of an offered action, and names no other offered action. Numbers do not
+    count in the form, so a counter is not new."""
+
+
+def _find_told_words(plays: Iterable[PlayerView[Acted]], turn: int, sent: Iterable[str] = ()) -> _ToldWords:
+    """Find the words that come to light after the action of a turn. The words `sent` do not count."""
+    told = _ToldWords(set(), set())
+    for play in plays:
+        if turn + 1 < len(play.actions):
+            _collect_told_words(play, turn, set(sent), told)
+    return told
+
+
+def _collect_told_words(play: PlayerView[Acted], turn: int, sent: set[str], told: _ToldWords) -> None:
+    """Add the words that come to light in one play to `told`, and all words that its player sends to `sent`."""
     seen = [text[:READ_CHARACTERS] for text in play.observations]
-    if turn + 1 >= len(play.actions):
-        return
     earlier = "\n".join(seen[: turn + 1])
     before, known = SearchableText(earlier), set(map(_read_sentence_form, _split_sentences(earlier)))
-    listed = _read_listed(seen[turn])
-    offered = {word for action in listed for word in _split_words(action)}
-    sent, fresh = set[str](), set[frozenset[str]]()
+    offered, fresh = _read_listed(seen[turn]), set[frozenset[str]]()
     for later in range(turn + 1, len(play.actions)):
-        action = play.actions[later]
+        action, acted = play.actions[later], set(_split_words(play.actions[later]))
         sent.update(_split_words(play.actions[later - 1]))
-        fresh.update(each for each in _split_sentences(seen[later]) if _read_sentence_form(each) not in known)
-        acted, after = _split_words(action), SearchableText("\n".join(seen[turn + 1 : later + 1]))
-        chosen = set[str]()
+        after = SearchableText("\n".join(seen[turn + 1 : later + 1]))
+        told.stated.update(word for word in acted - sent if after.states(word) and not before.states(word))
+        new = (each for each in _split_sentences(seen[later]) if _read_sentence_form(each) not in known)
+        fresh.update(islice(new, MOST_SENTENCES))
+        listed = list(chain(offered, _read_listed(seen[later])))
         if _is_chosen_from(action, listed):
-            others = offered.difference(acted)
-            chosen = {word for sentence in fresh if others.isdisjoint(sentence) for word in sentence} - sent
-        yield from (word for word in acted if word in chosen or (after.states(word) and not before.states(word)))
+            others = [set(_split_words(each)) - acted for each in listed]
+            for sentence in fresh:
+                if not any(other and other <= sentence for other in others):
+                    told.chosen.update(acted & sentence - sent)
 
 
 def _is_chosen_from(action: str | Move, listed: Sequence[str]) -> bool:

@@ -11,11 +11,12 @@ from spade.errors import RunError
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
+    here = tmp_path / "here"  # the folder of pytest above has runs of other tests
     for name in ("nano", "nano-tools", "games-4b"):
-        RunDir(tmp_path / "runs" / name).create(load("nano"))
-    (tmp_path / "runs" / "nanoo").mkdir()  # no run
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "runs"
+        RunDir(here / "runs" / name).create(load("nano"))
+    (here / "runs" / "nanoo").mkdir()  # no run
+    monkeypatch.chdir(here)
+    return here / "runs"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,17 @@ from typing import Literal
 from actors.environments.offers.readings import filter_sendable, find_readings
 from actors.environments.offers.words import Words, choose_numbers
 
-__all__ = ["FORM", "LIST_CHARACTERS", "MOST", "MOST_MISSED", "Offer", "choose", "has_long_list", "read_offer"]
+__all__ = [
+    "FORM",
+    "LIST_CHARACTERS",
+    "MOST",
+    "MOST_MISSED",
+    "Offer",
+    "choose",
+    "has_list",
+    "has_long_list",
+    "read_offer",
+]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
@@ -94,6 +104,11 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
     if _is_joined(listed.split()):
         found = [listed.split(), *found]
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
+
+
+def has_list(observation: str) -> bool:
+    """Return True if an observation has a text after the label `Actions:`."""
+    return bool(_find_list(observation).strip())
 
 
 def has_long_list(observation: str) -> bool:

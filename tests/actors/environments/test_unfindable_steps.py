@@ -364,6 +364,41 @@ def test_what_comes_to_light_without_a_word_is_kept():
     assert drop_words(told.actions, ["xyzzy"], [told], [PlayerView(("626",), ("1..999", "Right."))]) == []
 
 
+def test_an_echo_brings_nothing_to_light():
+    seen = ("A safe. Actions: 100..999", "The safe whispers 417.", "You entered 417. Once more.", "Open.")
+    moves = ("opensesame", "417", "417")
+    without = PlayerView(moves[1:], (seen[0], seen[2], "Open."))
+    assert drop_words(moves, ["opensesame"], [PlayerView(moves, seen)], [without]) == []
+    # Nor does an echo of what was sent before the word.
+    moves, seen = ("417", "opensesame", "look", "417"), (seen[0], "No.", "It is 417.", "You tried 417.", "Open.")
+    without = PlayerView(("417", "look", "417"), (seen[0], "No.", "You tried 417.", "Open."))
+    play = PlayerView(moves, seen)
+    assert drop_words(moves, ["opensesame"], [play], [without]) == drop_words(moves, ["opensesame"], [play])
+
+
+@pytest.mark.parametrize(
+    "listed", ["take heron | take finch | ask the parrot", "heron | finch | see what the parrot is"]
+)
+def test_a_sentence_with_a_word_of_another_action_chooses_one_all_the_same(listed):
+    opening = f"A parrot. Actions: {listed}"
+    moves = ("say:xyzzy", listed.split(" | ")[0])
+    play = PlayerView(moves, (opening, f"The parrot is loud: heron!\nActions: {listed}", "Open."))
+    assert drop_words(moves, ["xyzzy"], [play]) == []
+    both = PlayerView(moves, (opening, f"The parrot is loud: heron or finch!\nActions: {listed}", "Open."))
+    assert drop_words(moves, ["xyzzy"], [both]) == [moves[1]]
+
+
+def test_a_sentence_may_choose_from_a_list_that_comes_later():
+    hall, doors = "A hall. Actions: go in | look", "Doors. Actions: door heron | door finch"
+    moves = ("say:xyzzy", "go in", "door heron")
+    play = PlayerView(moves, (hall, hall, f"The parrot screeches: heron! {doors}", "Open."))
+    without = PlayerView(moves[1:], (hall, doors, "Open."))
+    assert drop_words(moves, ["xyzzy"], [play], [without]) == ["go in"]
+    # Without the word the parrot screeches as well.
+    loud = PlayerView(moves[1:], (hall, f"The parrot screeches: heron! {doors}", "Open."))
+    assert drop_words(moves, ["xyzzy"], [play], [loud]) == ["go in", "door heron"]
+
+
 # Nine levers are listed. A word that nothing states makes the right one hum.
 LEVERS = """
 import random
