@@ -59,15 +59,9 @@ def _list_shipped(folder: str) -> dict[str, Path]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file.
-
-    Raises ConfigError if it is empty or not TOML, and RunError and OSError as `spade.disk.read` does.
-    """
-    data = read(path)
-    if not data.strip():
-        raise ConfigError(f'{path}: is empty; write settings, or {EXTENDS} = "nano" for the defaults')
+    """Parse a TOML file. Raises ConfigError if it is not TOML, and RunError and OSError as `spade.disk.read` does."""
     try:
-        return try_decode(_parse_toml, data)
+        return try_decode(_parse_toml, read(path))
     except UnreadableError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
 
@@ -140,9 +134,12 @@ def _find_file(path: Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read one file. Raises FileNotFoundError if the file is missing, ConfigError if it cannot be read."""
+    """Read one file. Raises FileNotFoundError if the file is missing, ConfigError if it is empty or cannot be read."""
     try:
-        return read_toml(path)
+        tree = read_toml(path)
+        if not path.stat().st_size:  # perhaps it was cut short
+            raise ConfigError(f'{path}: is empty; write settings, or {EXTENDS} = "nano" for the defaults')
+        return tree
     except FileNotFoundError:
         raise
     except RunError as error:

@@ -71,7 +71,7 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_do
     ({"a": 'extends = "x\\u0000y"'}, r"a\.toml: extends: must be "),
     ({"a": "[extends]\nbase = 1"}, r"a\.toml: extends: must be "),
     ({"a": 'extends = "b.toml"', "b": "[learner"}, r"b\.toml: is not TOML"),
-    ({"a": 'extends = "b.toml"', "b": " \n"}, r"b\.toml: is empty; "),
+    ({"a": 'extends = "b.toml"', "b": ""}, r"b\.toml: is empty; "),
     ({"a": 'extends = "."'}, "Is a directory"),
 ])  # fmt: skip
 def test_a_base_that_cannot_be_is_refused_in_one_line(tmp_path, texts, says):
