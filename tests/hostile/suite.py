@@ -46,8 +46,10 @@ class Meeting(NamedTuple):
     in_turn: int
 
 
-ENDLESS = Meeting(Limits(load_s=0.3, step_s=0.1), 24, 1)
-"""For programs that never answer, and take little of the machine while they wait for their limit."""
+ENDLESS = Meeting(Limits(load_s=2.0, step_s=0.1), 24, 1)
+"""For programs that never answer, and take little of the machine while they wait for their limit.
+
+The benign episode beside must load within `load_s` too, however busy the machine is."""
 
 HASTY = Meeting(Limits(load_s=2.0, step_s=1.0), 12, 1)
 """For programs that may not answer at all, and that some other limit may stop first."""

@@ -85,7 +85,7 @@ def test_the_suite_is_contained(tier, user, share):
     if user == "nobody":
         command = [*passable(), *command, "--as-nobody"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd="/")
-    assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stderr
+    assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stdout + done.stderr
 
 
 def test_no_answer_of_a_player_forges_its_verdict():

@@ -17,4 +17,4 @@ def test_the_larger_world_of_the_libraries_is_contained():
         pytest.skip(holds(tier))
     command = [sys.executable, "-P", "-B", "-m", "tests.hostile.suite", tier, "--libraries"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd="/")
-    assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stderr
+    assert (done.stdout.splitlines()[:-1], done.returncode) == ([], 0), done.stdout + done.stderr
