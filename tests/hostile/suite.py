@@ -46,10 +46,11 @@ class Meeting(NamedTuple):
     in_turn: int
 
 
-ENDLESS = Meeting(Limits(load_s=2.0, step_s=0.1), 24, 1)
+ENDLESS = Meeting(Limits(load_s=1.0, step_s=0.1), 24, 1)
 """For programs that never answer, and take little of the machine while they wait for their limit.
 
-The benign episode beside must load within `load_s` too, however busy the machine is."""
+The benign episode beside must load within `load_s` too, however busy the machine is. The limit of processor time,
+twelve times `step_s`, must be above both."""
 
 HASTY = Meeting(Limits(load_s=2.0, step_s=1.0), 12, 1)
 """For programs that may not answer at all, and that some other limit may stop first."""
