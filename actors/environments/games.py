@@ -14,22 +14,22 @@
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import count
 
 import trio
 from msgspec import structs
 
+from actors.environments.disclosures import drop_words
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
     PlayerView,
-    drop_words,
     find_common_sequence,
     find_solving_words,
     find_tellings,
     find_unseen_words,
     find_words,
     keep_findable,
-    leave_out,
 )
 from actors.environments.offers import FORM, Offer, has_list, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
@@ -212,13 +212,18 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the words and what they bring to light (`drop_words`). Returns True if it wins."""
-        solution, seed = self.form.solutions[index], self.form.seed(index)
-        own = [play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own]
-        left = leave_out(solution, words)
-        played = await self.form.probe(seed, self.form.follow(left))
-        without = _view(played)._replace(actions=left[: len(played.actions)])
-        rest = await trio.to_thread.run_sync(drop_words, solution, words, own[:1], [without])
+        """Play a solution without the words and without what they tell (`drop_words`). Returns True if it wins."""
+        solution, seed, others = self.form.solutions[index], self.form.seed(index), count(len(self.form.solutions))
+
+        async def view(seed: int, actions: Sequence[str]) -> PlayerView[str]:
+            played = _view(await self.form.probe(seed, self.form.follow(actions)))
+            return played._replace(actions=actions[: len(played.actions)])
+
+        def view_elsewhere(actions: Sequence[str]) -> Awaitable[PlayerView[str]]:
+            return view(self.form.seed(next(others)), actions)
+
+        own = next(play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own)
+        rest = await drop_words(own, words, partial(view, seed), view_elsewhere, self.form.rng)
         return (await self.form.probe(seed, self.form.follow(rest))).won(self.form.win_return)
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:

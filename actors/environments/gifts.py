@@ -4,8 +4,7 @@ Pure. The texts of a program are hostile, so only the beginning of each observat
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
@@ -20,12 +19,9 @@ LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
-MOST_SENTENCES = 100
-"""From an observation, at most this many new sentences are read."""
 MOST_FORMED = 256
 """The largest number of actions of one form that a player can be expected to try."""
 
@@ -64,7 +60,7 @@ def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> 
         shown.append(SearchableText(observation[:READ_CHARACTERS]))
         if _is_offered(action, observation):
             continue
-        sought = filter(is_secret, dict.fromkeys(_split_words(action)))
+        sought = filter(is_secret, dict.fromkeys(split_words(action)))
         if any(not any(text.states(word) for text in shown) for word in sought):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
@@ -72,10 +68,10 @@ def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> 
 
 def find_words(moves: Iterable[Acted]) -> frozenset[str]:
     """Return all words of moves, also short ones."""
-    return frozenset(word for move in moves for word in _split_words(move))
+    return frozenset(word for move in moves for word in split_words(move))
 
 
-def _split_words(action: str | Move) -> list[str]:
+def split_words(action: str | Move) -> list[str]:
     """Return all words of an action, or of the values of its calls. In a text without words, signs count as words."""
     if isinstance(action, Move):
         texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
@@ -101,7 +97,7 @@ def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted
     openings = {play.observations[0] for play in plays}
     listed = {_read_form(each) for opening in openings for each in _read_listed(opening)}
     words = dict.fromkeys(
-        word for action in actions if not _has_listed_form(action, listed) for word in _split_action(action)
+        word for action in actions if not _has_listed_form(action, listed) for word in split_action(action)
     )
     stated = find_tellings(words, plays)
     return [word for word in words if word not in stated]
@@ -154,7 +150,7 @@ def find_tellings(words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> d
                 break
             text = SearchableText(observation[:READ_CHARACTERS])
             found |= {word: play.actions[:turn] for word in left if text.states(word)}
-            sent.update(_split_action(action))
+            sent.update(split_action(action))
     return found
 
 
@@ -191,7 +187,7 @@ def _is_submission(move: Move) -> bool:
     return move.action.strip().lower() == "done"
 
 
-def _split_action(action: str | Move) -> list[str]:
+def split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its joined runs of short words, and the values of its calls.
 
     The short values of a call are joined as well. If an action consists only of signs, the signs are its word. The
@@ -200,7 +196,7 @@ def _split_action(action: str | Move) -> list[str]:
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
         values += [piece for call in action.calls for piece in find_pieces(call)]
-        return values if action.calls and _is_submission(action) else [*_split_action(action.action), *values]
+        return values if action.calls and _is_submission(action) else [*split_action(action.action), *values]
     pieces, run = list[str](), ""
     plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
     if _SIGNS.fullmatch(plain):
@@ -218,82 +214,7 @@ def _split_action(action: str | Move) -> list[str]:
 
 def leave_out(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
     """Return the actions that contain none of the words."""
-    return [action for action in actions if set(words).isdisjoint(_split_action(action))]
-
-
-def drop_words(
-    actions: Sequence[Acted],
-    words: Sequence[str],
-    plays: Iterable[PlayerView[Acted]],
-    without: Iterable[PlayerView[Acted]] = (),
-) -> list[Acted]:
-    """Return the actions that contain none of the words, and nothing that only these words bring to light.
-
-    `plays` are plays of these actions, and `without` are plays of `leave_out(actions, words)`. If an answer that
-    a secret tells stayed, the secret would seem needless.
-    """
-    own = (turn for turn, action in enumerate(actions) if not set(words).isdisjoint(_split_action(action)))
-    first = next(own, len(actions))
-    told, also = _find_told_words(plays, first), _find_told_words(without, first, find_words(actions[:first]))
-    lost = (told.chosen - also.chosen) | (told.stated - also.stated - also.chosen)
-    return [action for action in leave_out(actions, words) if lost.isdisjoint(_split_words(action))]
-
-
-class _ToldWords(NamedTuple):
-    """Words of actions, also short ones, that come to light before they are sent."""
-
-    stated: set[str]
-    """An observation states the word, and none up to a certain turn does."""
-    chosen: set[str]
-    """A sentence of a new form states the word of an offered action, and names no other offered action. Numbers do not
-    count in the form, so a counter is not new."""
-
-
-def _find_told_words(plays: Iterable[PlayerView[Acted]], turn: int, sent: Iterable[str] = ()) -> _ToldWords:
-    """Find the words that come to light after the action of a turn. The words `sent` do not count."""
-    told = _ToldWords(set(), set())
-    for play in plays:
-        if turn + 1 < len(play.actions):
-            _collect_told_words(play, turn, set(sent), told)
-    return told
-
-
-def _collect_told_words(play: PlayerView[Acted], turn: int, sent: set[str], told: _ToldWords) -> None:
-    """Add the words that come to light in one play to `told`, and all words that its player sends to `sent`."""
-    seen = [text[:READ_CHARACTERS] for text in play.observations]
-    earlier = "\n".join(seen[: turn + 1])
-    before, known = SearchableText(earlier), set(map(_read_sentence_form, _split_sentences(earlier)))
-    offered, fresh = _read_listed(seen[turn]), set[frozenset[str]]()
-    for later in range(turn + 1, len(play.actions)):
-        action, acted = play.actions[later], set(_split_words(play.actions[later]))
-        sent.update(_split_words(play.actions[later - 1]))
-        after = SearchableText("\n".join(seen[turn + 1 : later + 1]))
-        told.stated.update(word for word in acted - sent if after.states(word) and not before.states(word))
-        new = (each for each in _split_sentences(seen[later]) if _read_sentence_form(each) not in known)
-        fresh.update(islice(new, MOST_SENTENCES))
-        listed = list(chain(offered, _read_listed(seen[later])))
-        if _is_chosen_from(action, listed):
-            others = [set(_split_words(each)) - acted for each in listed]
-            for sentence in fresh:
-                if not any(other and other <= sentence for other in others):
-                    told.chosen.update(acted & sentence - sent)
-
-
-def _is_chosen_from(action: str | Move, listed: Sequence[str]) -> bool:
-    """Return True if an action is in a list, or consists of calls, which are never listed."""
-    if isinstance(action, Move):
-        return bool(action.calls) or _is_chosen_from(action.action, listed)
-    return read_typed_action(action) in listed
-
-
-def _read_sentence_form(sentence: frozenset[str]) -> frozenset[str]:
-    """Return the words of a sentence, with "#" for its numbers."""
-    return frozenset("#" if word.isdecimal() else word for word in sentence)
-
-
-def _split_sentences(text: str) -> Iterator[frozenset[str]]:
-    """Yield the words of each sentence of a text."""
-    return map(frozenset, map(_ANY_WORD.findall, _SENTENCE_END.split(normalise_visible(text))))
+    return [action for action in actions if set(words).isdisjoint(split_action(action))]
 
 
 def _read_listed(observation: str) -> Sequence[str]:

@@ -1,20 +1,19 @@
 """Find what the hint of a program gives away, and count the lost instances that its solution wins."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import trio
 
 from actors.environments.audit.plays import AuditPlays, RepeatedPlay, get_least_return, read_moves
+from actors.environments.disclosures import drop_words
 from actors.environments.gifts import (
     PlayerView,
-    drop_words,
     find_stated_words,
     find_unseen_words,
     heard,
-    leave_out,
     select_own,
 )
 from actors.environments.tries import UndecidedError, try_until_decided
@@ -22,6 +21,7 @@ from actors.text.conversation import Move
 from actors.text.leaks import SearchableText
 from spade.protocol import Observed
 from spade.returns import is_won
+from spade.seeds import INSTANCE_MASK
 
 _EXAMPLE = re.compile(r"-?(?:[^\W\d_]{0,2}\d[\d:./ T-]*)+", re.IGNORECASE)
 """A number, a time or a date, perhaps joined with short words (`at1430`). A hint may name one as an example."""
@@ -196,11 +196,16 @@ class HintChecks:
                 words.remove(word)
         if not words:
             return Given((), moves)
-        own, left = select_own(views, moves), leave_out(moves, words)
-        without = [await try_until_decided(partial(self._plays.view_play, seed, left))]
-        rest = await trio.to_thread.run_sync(drop_words, moves, words, own, without)
+        own = max(select_own(views, moves), key=lambda view: len(view.actions))
+        rest = await drop_words(own, words, partial(self._view, seed), self._view_elsewhere, self._plays.rng)
         reached = await try_until_decided(partial(self._plays.find_return_of_rest, seed, rest))
         return Given((), moves) if is_won(reached, least) else Given(words, rest)
+
+    async def _view(self, seed: int, moves: Iterable[Move]) -> PlayerView[Move]:
+        return await try_until_decided(partial(self._plays.view_play, seed, moves))
+
+    async def _view_elsewhere(self, moves: Iterable[Move]) -> PlayerView[Move]:
+        return await self._view(self._plays.rng.randrange(INSTANCE_MASK), moves)
 
     async def _can_find(self, play: _CheckedPlay, words: Sequence[str]) -> bool:
         """Return True if random play finds the words on this instance, and the moves then return at least `least`.

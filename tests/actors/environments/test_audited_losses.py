@@ -7,7 +7,7 @@ import pytest
 
 from actors.environments.admission import validate
 from actors.environments.audit import audit
-from actors.environments.gifts import PlayerView, drop_words, find_common_sequence, find_unseen_words
+from actors.environments.gifts import PlayerView, find_common_sequence, find_unseen_words, leave_out
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
 from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, ToolCall, UnaidedInstance
@@ -347,7 +347,7 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert find_unseen_words(signs, []) == signs
     # The last observation comes when the play is over.
     assert find_unseen_words(["xyzzy"], [PlayerView(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
-    assert drop_words(["say:xyzzy", "look"], ["xyzzy"], ()) == ["look"]
+    assert leave_out(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
 
 
 def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():

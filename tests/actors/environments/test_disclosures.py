@@ -1,0 +1,142 @@
+"""What only certain words make a program tell, and the moves that are left of a play without it."""
+
+import json
+import random
+
+import pytest
+
+from actors.environments.disclosures import drop_words
+from actors.environments.gifts import PlayerView
+from actors.text.conversation import Move
+from spade.protocol import ToolCall
+
+
+async def drop(program, moves, words, instance=7):
+    """Drop the words from moves on this instance. `program` maps an instance and the moves so far to an observation."""
+    others = iter(range(1, 5))
+
+    async def play(instance, moves):
+        return PlayerView(tuple(moves), [program(instance, tuple(moves[:turn])) for turn in range(len(moves) + 1)])
+
+    async def here(moves):
+        return await play(instance, moves)
+
+    async def elsewhere(moves):
+        return await play(next(others), moves)
+
+    return await drop_words(await here(moves), words, here, elsewhere, random.Random(5))
+
+
+LISTED = "Actions: pull:1 pull:2 pull:4 pull:7 look say:WHAT"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Lever {} hums.",
+        "Turn 3: Lever {} hums.",
+        "You look around, and hear that lever {} hums.",
+        "Only lever {} of 9 does not hum.",
+        "It is lever {}, not 1, 2 or 4!",
+        '{{"hums": {}}}',
+        "Door {} is open: 0 of 2.",
+        "Chatter. " * 200 + "Lever {} hums.",
+    ],
+)
+async def test_nothing_is_left_after_a_sentence_that_only_a_word_brings(told):
+    def levers(right, moves):
+        return f"{told.format(right) if moves and moves[-1] == 'say:xyzzy' else 'Nothing.'} {LISTED}"
+
+    assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look"]
+
+
+async def test_a_word_may_tell_something_later():
+    def levers(right, moves):
+        hums = "say:xyzzy" in moves and moves[-1] == "look"
+        return f"{f'Lever {right} hums.' if hums else 'Nothing hums.'} {LISTED}"
+
+    assert await drop(levers, ("say:xyzzy", "look", "pull:7"), ["xyzzy"]) == ["look"]
+
+
+async def test_a_word_that_works_like_any_other_tells_nothing():
+    def number(right, moves):
+        if not moves or not moves[-1].isdecimal():
+            return "A number from 1 to 999. Say one."
+        return f"{moves[-1]} is too {'high' if int(moves[-1]) > right else 'low'}. Turn {len(moves)}."
+
+    moves = ("500", "250", "375", "300")
+    assert await drop(number, moves, ["500"], 300) == ["250", "375", "300"]
+    # No other guess is left that could show what a guess brings. Random numbers show it.
+    assert await drop(number, moves, ["500", "250", "375"], 300) == ["300"]
+
+
+async def test_a_word_that_tells_the_same_everywhere_tells_nothing_unless_it_names_a_later_move():
+    def hall(_, moves):
+        return "You wait. The hall is cold." if moves and moves[-1] == "wait" else f"A hall. {LISTED}"
+
+    assert await drop(hall, ("wait", "pull:7"), ["wait"]) == ["pull:7"]
+
+    def cellar(_, moves):
+        return "A note says herring." if moves and moves[-1] == "dig" else f"A cellar. {LISTED}"
+
+    assert await drop(cellar, ("look", "dig", "say:herring"), ["dig"]) == ["look"]
+
+
+async def test_an_echo_tells_nothing():
+    def safe(_, moves):
+        return f"You said {moves[-1]}. {LISTED}" if moves else f"A safe. {LISTED}"
+
+    assert await drop(safe, ("say:xyzzy", "say:417"), ["xyzzy"]) == ["say:417"]
+
+    def whispering(right, moves):
+        whispers = moves and moves[-1] == "say:xyzzy"
+        return f"The safe whispers {right}." if whispers else f"You entered {moves[-1] if moves else ''}. {LISTED}"
+
+    assert await drop(whispering, ("say:xyzzy", "say:417", "say:417"), ["xyzzy"], 417) == []
+
+
+async def test_what_was_told_before_the_word_is_not_told_by_it():
+    def levers(right, moves):
+        return f"Lever {right} hums. {LISTED}"
+
+    assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look", "pull:7"]
+
+
+async def test_a_play_that_does_not_reach_the_words_elsewhere_proves_nothing():
+    def levers(right, moves):
+        return f"Lever {right} hums." if "say:xyzzy" in moves else LISTED
+
+    async def here(moves):
+        return PlayerView(tuple(moves), [levers(7, tuple(moves[:turn])) for turn in range(len(moves) + 1)])
+
+    async def elsewhere(moves):
+        return PlayerView((), [LISTED])
+
+    own = await here(("look", "say:xyzzy", "pull:7"))
+    assert await drop_words(own, ["xyzzy"], here, elsewhere, random.Random(5)) == ["look", "pull:7"]
+
+
+async def test_words_in_calls_are_replaced_by_words_that_a_tool_takes():
+    def call(**arguments):
+        return Move("", (ToolCall("find", json.dumps(arguments)),))
+
+    def service(right, moves):
+        if not moves:
+            return "A desk."
+        sent = json.loads(moves[-1].calls[0].arguments)
+        if set(sent) != {"name", "count"}:
+            return "Refused."
+        return f"Order {right}." if WANTED(sent) else "No order."
+
+    first, second = call(name="xyzzy", count=41), call(name="order", count=77)
+    for wanted, left in ((lambda sent: sent["name"] == "xyzzy", []), (lambda _: True, [second])):
+        WANTED = wanted  # noqa: N806
+        assert await drop(service, (first, second), ["xyzzy"], 77) == left
+
+
+async def test_without_the_words_all_moves_are_left():
+    async def never(moves):
+        raise AssertionError
+
+    own = PlayerView(("look", "pull:7"), [LISTED, LISTED, "Open."])
+    assert await drop_words(own, ["xyzzy"], never, never, random.Random(5)) == ["look", "pull:7"]
