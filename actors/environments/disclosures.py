@@ -7,14 +7,14 @@ the words, of the same moves with random words in their place, and of the same m
 import dataclasses
 import random
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from string import ascii_lowercase
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 import trio
 
-from actors.environments.gifts import Acted, PlayerView, leave_out, split_words
+from actors.environments.gifts import Acted, PlayerView, contains, leave_out, split_words
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, normalise_visible
@@ -54,13 +54,16 @@ async def drop_words(
     If the later moves stayed, the words would seem needless. `here` plays moves on the instance of the play, and
     `elsewhere` on a new instance at each call. A sentence tells something if both conditions hold:
 
-    * No other play on this instance has a sentence of the same form, neither without the words nor with random words in
-      their place. So a word that works like any other tells nothing, for example the first guess of a search.
+    * It is not ordinary (`_OrdinarySentences`). No other play on this instance has a sentence of its form, neither
+      without the words nor with random words in their place. So a word that works like any other tells nothing, for
+      example the first guess of a search.
     * Another instance lacks the sentence, or it is new (`_Told.is_new`).
     """
     moves, left = list(own.actions), leave_out(own.actions, words)
-    spells = {turn: move for turn, move in enumerate(moves) if not leave_out([move], words)}
+    spells = {turn: move for turn, move in enumerate(moves) if contains(move, words)}
     first, echo = min(spells, default=len(moves)), _collect_words(spells.values())
+    ordinary = _OrdinarySentences()
+    await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
     told = await trio.to_thread.run_sync(_find_told, own, first, echo)
     others = [(left, echo)]
     for _ in range(CONTROLS):
@@ -69,9 +72,9 @@ async def drop_words(
             control = [replaced.get(turn, move) for turn, move in enumerate(moves)]
             others.append((control, echo | _collect_words(replaced.values())))
     for other, its_echo in others:
-        if told:
-            known = await trio.to_thread.run_sync(_collect_forms, (await here(other)).observations, its_echo)
-            told = [each for each in told if _read_form(each.sentence, echo) not in known]
+        if told := [each for each in told if not ordinary.have(each.sentence, echo)]:
+            await trio.to_thread.run_sync(ordinary.add, (await here(other)).observations, its_echo)
+    told = [each for each in told if not ordinary.have(each.sentence, echo)]
     if not all(each.is_new for each in told):
         plays = [await elsewhere(moves) for _ in range(ELSEWHERE)]
         found = [set(_split_sentences(play.observations[first + 1 :])) for play in plays if len(play.actions) > first]
@@ -79,34 +82,49 @@ async def drop_words(
     return leave_out(moves[: min((each.turn for each in told), default=len(moves))], words)
 
 
-def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:
-    """Return the sentences of a new form that a player reads after the move of turn `first` and before the last move.
+class _OrdinarySentences:
+    """Sentences that a player reads without the words."""
 
-    The words in `echo` do not count: a program may repeat what it was sent.
-    """
-    before = play.observations[: first + 1]
-    known, seen = _collect_forms(before, echo), echo.union(*_split_sentences(before))
+    def __init__(self) -> None:
+        self._by_form = defaultdict[SentenceForm, set[Sentence]](set)
+
+    def add(self, texts: Iterable[str], echo: frozenset[str]) -> None:
+        """Add the sentences of texts. The words in `echo` do not count: a program may repeat what it was sent."""
+        for sentence in _split_sentences(texts):
+            self._by_form[_read_form(sentence, echo)].add(_drop_echo(sentence, echo))
+
+    def have(self, sentence: Sentence, echo: frozenset[str]) -> bool:
+        """Return True if there is a sentence of this form.
+
+        If all sentences of this form are the same, such as `Humming: 0`, a different one is not ordinary.
+        """
+        alike = self._by_form.get(_read_form(sentence, echo), ())
+        return len(alike) > 1 or _drop_echo(sentence, echo) in alike
+
+
+def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:
+    """Return the sentences that a player reads after the move of turn `first` and before the last move."""
+    seen = echo.union(*_split_sentences(play.observations[: first + 1]))
     told = dict[Sentence, _Told]()
     for turn in range(first + 1, len(play.actions)):
         later = _collect_words(play.actions[turn:]) - seen
         for sentence in _split_sentences(play.observations[turn : turn + 1]):
-            if _read_form(sentence, echo) not in known:
-                told.setdefault(sentence, _Told(sentence, turn, not later.isdisjoint(sentence)))
+            told.setdefault(sentence, _Told(sentence, turn, not later.isdisjoint(sentence)))
     return list(told.values())
+
+
+def _drop_echo(sentence: Sentence, echo: frozenset[str]) -> Sentence:
+    return tuple(word for word in sentence if word not in echo)
 
 
 def _collect_words(moves: Iterable[Acted]) -> frozenset[str]:
     return frozenset(word for move in moves for word in split_words(move))
 
 
-def _collect_forms(texts: Iterable[str], echo: frozenset[str]) -> set[SentenceForm]:
-    return {_read_form(sentence, echo) for sentence in _split_sentences(texts)}
-
-
 def _read_form(sentence: Sentence, echo: frozenset[str]) -> SentenceForm:
     """Return the form of a sentence without the echo."""
-    words = set(sentence) - echo
-    return frozenset("#" if word.isdecimal() else "*" if len(word) < LEAST else word for word in words)
+    kept = _drop_echo(sentence, echo)
+    return frozenset("#" if word.isdecimal() else "*" if len(word) < LEAST else word for word in kept)
 
 
 def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
@@ -117,13 +135,19 @@ def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
 
 
 def _replace_words(move: Acted, words: Sequence[str], draw: random.Random) -> Acted:
-    """Return a move with random letters and digits in place of the words and of their parts."""
+    """Return a move with other words in place of the words and of their parts.
+
+    A game may take few letters and digits, so the other words are made of the letters and digits of the words.
+    """
+    signs = "".join(words)
+    digits = [sign for sign in signs if sign.isdecimal()]
+    letters = [sign for sign in signs if not sign.isdecimal()]
 
     def replace(found: re.Match[str]) -> str:
         token = normalise_visible(found[0])
         if not any(token in word for word in words):
             return found[0]
-        return "".join(draw.choice("123456789" if sign.isdecimal() else ascii_lowercase) for sign in token)
+        return "".join(draw.choice(digits if sign.isdecimal() else letters) for sign in token)
 
     if isinstance(move, Move):
         calls = (

@@ -3,6 +3,7 @@
 Pure. The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -213,8 +214,20 @@ def split_action(action: str | Move) -> list[str]:
 
 
 def leave_out(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
-    """Return the actions that contain none of the words."""
-    return [action for action in actions if set(words).isdisjoint(split_action(action))]
+    """Return the actions without the ones that contain a word. A message with several calls keeps its other calls."""
+    left = list[Acted]()
+    for action in actions:
+        if not contains(action, words):
+            left.append(action)
+        elif isinstance(action, Move):
+            calls = tuple(call for call in action.calls if not contains(Move("", (call,)), words))
+            left += [dataclasses.replace(action, calls=calls)] if calls else []
+    return left
+
+
+def contains(action: str | Move, words: Iterable[str]) -> bool:
+    """Return True if an action contains one of the words."""
+    return not set(words).isdisjoint(split_action(action))
 
 
 def _read_listed(observation: str) -> Sequence[str]:
@@ -236,8 +249,13 @@ def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], 
 def find_common_sequence(solutions: Sequence[Sequence[str]]) -> str:
     """Return the first actions of the sequence that solves every instance, as one text.
 
-    Returns "" if the solutions differ, if there is only one, or if they have few actions.
+    Words that all of these actions have are left out, since a hint need not repeat them. Returns "" if the solutions
+    differ, if there is only one, or if they have few actions.
     """
     first = solutions[0]
-    alike = len(solutions) > 1 and all(list(each) == list(first) for each in solutions)
-    return " ".join(first[:MOST_SEQUENCE]) if alike and len(first) >= LEAST_SEQUENCE else ""
+    if len(solutions) < 2 or any(list(each) != list(first) for each in solutions) or len(first) < LEAST_SEQUENCE:
+        return ""
+    actions = [split_words(each) for each in first[:MOST_SEQUENCE]]
+    shared = set.intersection(*map(set, actions))
+    own = [[word for word in each if word not in shared] for each in actions]
+    return " ".join(word for each in (own if all(own) else actions) for word in each)

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
+LEAST_ORDERED = 4  # words of a value that a hint may state with other words between them
 LEAST_SPLIT = 4  # characters; only so many may be split by marks, so "1, 2" is not read as 12
 _FILLERS = frozenset(
     ("an", "as", "at", "be", "by", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to", "up", "we")
@@ -26,7 +27,7 @@ THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 def find_leaked(hint: str, values: Sequence[str]) -> str | None:
     """Return the first of `values` that the hint states, or None."""
     text = SearchableText(hint)
-    return next((value for value in values if _is_counted(value) and text.states(value)), None)
+    return next((value for value in values if _is_counted(value) and (text.states(value) or text.lists(value))), None)
 
 
 def _is_counted(value: str) -> bool:
@@ -41,7 +42,7 @@ class SearchableText:
     def __init__(self, text: str) -> None:
         self._text = normalise_visible(text)
         plain = THOUSANDS.sub("", self._text)
-        words = _WORD.findall(plain)
+        words = self._all_words = _WORD.findall(plain)
         self._words = JoinedWords(words)
         pieces = [word for word in words if len(word) < LEAST and word not in _FILLERS]
         # A hint may put words between the pieces of a value: "4, then 2, then 7 and 1".
@@ -54,12 +55,23 @@ class SearchableText:
         value = normalise_visible(value)
         if _NUMBER.fullmatch(value):
             digits = strip_number(value)
+            short = digits.lstrip("0")
             split = len(digits) >= LEAST_SPLIT and digits.isdigit()
-            return digits in self._numbers or (split and self._has_pieces(digits))
+            stated = digits in self._numbers or (len(short) >= LEAST and short in self._numbers)
+            return stated or (split and self._has_pieces(digits))
         sought = "".join(_WORD.findall(value))
         if len(sought) < LEAST:
             return self._has(value.strip())
         return self._words.have(sought) if len(sought) < LEAST_SPLIT else self._has_pieces(sought)
+
+    def lists(self, value: str) -> bool:
+        """Return True if the text has the words of a value in this order, perhaps with other words between them.
+
+        The value must have at least LEAST_ORDERED words. Words that the value lacks do not count.
+        """
+        sought = _WORD.findall(normalise_visible(value))
+        found = filter(set(sought).__contains__, self._all_words)
+        return len(sought) >= LEAST_ORDERED and JoinedWords(found).have("".join(sought))
 
     def _has_pieces(self, sought: str) -> bool:
         """Return True if the text has the value as a whole or in pieces, perhaps with words between them."""

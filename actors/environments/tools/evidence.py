@@ -5,6 +5,7 @@ The texts of a program are hostile, so only the beginning of each text is read, 
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 
 import msgspec
 
@@ -157,7 +158,7 @@ def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:
             if value.strip():
                 yield value.strip(), True
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield ("-" if value < 0 else "") + strip_number(f"{value}"), False
+            yield ("-" if value < 0 else "") + strip_number(f"{Decimal(str(value)):f}"), False
 
 
 def describe_move(move: Move) -> str:

@@ -8,6 +8,8 @@ import pytest
 from actors.environments.admission import validate
 from actors.environments.audit import audit
 from actors.environments.gifts import PlayerView, find_common_sequence, find_unseen_words, leave_out
+from actors.environments.tools.evidence import collect_leaves
+from actors.text.conversation import Move
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
 from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, ToolCall, UnaidedInstance
@@ -350,9 +352,24 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert leave_out(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
 
 
+def test_a_message_keeps_its_other_calls_without_a_word():
+    close, log = ToolCall("close", '{"order": 41}'), ToolCall("log", '{"text": "finished"}')
+    assert leave_out([Move("", (close, log)), Move("", (log,))], ["finished"]) == [Move("", (close,))]
+
+
+def test_a_number_is_written_without_an_exponent():
+    call = ToolCall("weigh", '{"dose": 0.00005, "distance": 3e16, "rate": -1.50}')
+    numbers = [leaf for leaf, is_text in collect_leaves([Move("", (call,))]).items() if not is_text]
+    assert numbers == ["0.00005", "30000000000000000", "-1.5"]
+
+
 def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():
     assert find_common_sequence([list("abbacdabcd"), list("abbacdabcd")]) == "a b b a c d a b"
     assert find_leaked("Press a, b, b, a, c, d, a, b, c, d.", ["a b b a c d a b"])
+    pulls = [f"pull:{number}" for number in (3, 1, 4, 3)]
+    assert find_common_sequence([pulls, pulls]) == "3 1 4 3"
+    assert find_leaked("Pull 3, then 1, then 4 and 3 again.", [find_common_sequence([pulls, pulls])])
+    assert find_common_sequence([["go"] * 4, ["go"] * 4]) == "go go go go"
     assert find_common_sequence([list("abba"), list("abbb")]) == ""
     assert find_common_sequence([list("abb"), list("abb")]) == ""
     assert find_common_sequence([list("abbacdab")]) == ""

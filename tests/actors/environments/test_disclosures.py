@@ -50,6 +50,15 @@ async def test_nothing_is_left_after_a_sentence_that_only_a_word_brings(told):
     assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look"]
 
 
+@pytest.mark.parametrize(("blank", "left"), [("0", ["look"]), ("{turn}", ["look", "pull:7"])])
+async def test_a_number_that_is_always_the_same_without_a_word_is_a_blank(blank, left):
+    def levers(right, moves):
+        hums = right if moves and moves[-1] == "say:xyzzy" else blank.format(turn=len(moves))
+        return f"Humming: {hums}\n{LISTED}"
+
+    assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == left
+
+
 async def test_a_word_may_tell_something_later():
     def levers(right, moves):
         hums = "say:xyzzy" in moves and moves[-1] == "look"

@@ -57,6 +57,11 @@ SPACED = st.text(st.characters(categories=["L", "N"], max_codepoint=0xDFF), min_
     ("Turn it by 73.5 mm.", ("73.50",), "73.50"),
     ("Turn it by 7 mm.", ("007",), None),
     ("The PIN is 73910.", ("7391",), None),
+    ("Type 417.", ("0417",), "0417"),
+    ("Go north, then east, east again, and north.", ("north east east north",), "north east east north"),
+    ("1. Pull red. 2. Pull blue. 3. Pull red. 4. Pull lime.", ("red blue red lime",), "red blue red lime"),
+    ("North and east are open. Try east first.", ("north east east north",), None),
+    ("Go east, then north.", ("east north",), None),
     ("Look it up.", (), None),
     ("Look it up.", ("", "  ", "\\b"), None),
 ])  # fmt: skip
