@@ -23,6 +23,8 @@ CONTROLS = 3
 """Number of plays with random words in place of the words."""
 ELSEWHERE = 2
 """Number of other instances on which the moves are played."""
+REST_PLAYS = 3
+"""Number of plays with which the moves that are left must prove that they need no word. Luck may win one play."""
 _WORD = re.compile(r"[^\W_]+")
 _VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
 """A word that is not the end of a key in JSON."""

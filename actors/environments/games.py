@@ -20,7 +20,7 @@ from itertools import count
 import trio
 from msgspec import structs
 
-from actors.environments.disclosures import drop_words
+from actors.environments.disclosures import REST_PLAYS, drop_words
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
     PlayerView,
@@ -212,7 +212,7 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the words and without what they tell (`drop_words`). Returns True if it wins."""
+        """Play a solution without the words and what they tell (`drop_words`). Returns True if all plays win."""
         solution, seed, others = self.form.solutions[index], self.form.seed(index), count(len(self.form.solutions))
 
         async def view(seed: int, actions: Sequence[str]) -> PlayerView[str]:
@@ -224,7 +224,10 @@ class GameAdmission(Admission[str]):
 
         own = next(play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own)
         rest = await drop_words(own, words, partial(view, seed), view_elsewhere, self.form.rng)
-        return (await self.form.probe(seed, self.form.follow(rest))).won(self.form.win_return)
+        for _ in range(REST_PLAYS):
+            if not (await self.form.probe(seed, self.form.follow(rest))).won(self.form.win_return):
+                return False
+        return True
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
         """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import trio
 
 from actors.environments.audit.plays import AuditPlays, RepeatedPlay, get_least_return, read_moves
-from actors.environments.disclosures import drop_words
+from actors.environments.disclosures import REST_PLAYS, drop_words
 from actors.environments.gifts import (
     PlayerView,
     find_stated_words,
@@ -146,8 +146,7 @@ class HintChecks:
             if other.seed == play.seed:
                 continue
             better = await try_until_decided(partial(self._plays.find_return, other.seed, play.moves))
-            rest = partial(self._plays.find_return_of_rest, other.seed, given.rest)
-            if is_won(other.best, better) or is_won(await try_until_decided(rest), better):
+            if is_won(other.best, better) or await self._reaches(other.seed, given.rest, better):
                 continue
             return await self._is_hidden(play, given.words)
         return False
@@ -198,8 +197,14 @@ class HintChecks:
             return Given((), moves)
         own = max(select_own(views, moves), key=lambda view: len(view.actions))
         rest = await drop_words(own, words, partial(self._view, seed), self._view_elsewhere, self._plays.rng)
-        reached = await try_until_decided(partial(self._plays.find_return_of_rest, seed, rest))
-        return Given((), moves) if is_won(reached, least) else Given(words, rest)
+        return Given((), moves) if await self._reaches(seed, rest, least) else Given(words, rest)
+
+    async def _reaches(self, seed: int, rest: Sequence[Move], least: float) -> bool:
+        """Return True if these moves, then random moves, return at least `least` in every one of REST_PLAYS plays."""
+        for _ in range(REST_PLAYS):
+            if not is_won(await try_until_decided(partial(self._plays.find_return_of_rest, seed, rest)), least):
+                return False
+        return True
 
     async def _view(self, seed: int, moves: Iterable[Move]) -> PlayerView[Move]:
         return await try_until_decided(partial(self._plays.view_play, seed, moves))

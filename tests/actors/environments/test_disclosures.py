@@ -1,4 +1,4 @@
-"""What only certain words make a program tell, and the moves that are left of a play without it."""
+"""A play loses its moves after something that only certain words make the program tell."""
 
 import json
 import random
