@@ -9,7 +9,9 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from itertools import starmap
+from string import ascii_lowercase
+from typing import Generic, NamedTuple, TypeAlias
 
 import msgspec
 import trio
@@ -48,10 +50,19 @@ class _Told(NamedTuple):
     """True if it has a word of a later move that the player did not see before the words were sent."""
 
 
-async def drop_words(
+class Rest(NamedTuple, Generic[Acted]):
+    """What is left of the moves of a play without certain words, and without all moves after something they tell."""
+
+    without: Sequence[Acted]
+    """The moves that do not contain the words."""
+    replaced: Sequence[Sequence[Acted]]
+    """All moves, with random words in place of the words: up to CONTROLS times."""
+
+
+async def find_rest(
     own: PlayerView[Acted], words: Sequence[str], here: View[Acted], elsewhere: View[Acted], draw: random.Random
-) -> list[Acted]:
-    """Return the moves of a play without the words, and without all moves after something that only the words tell.
+) -> Rest[Acted]:
+    """Return what is left of a play without the words, and without all moves after something that only the words tell.
 
     If the later moves stayed, the words would seem needless. `here` plays moves on the instance of the play, and
     `elsewhere` on a new instance at each call. A sentence tells something if both conditions hold:
@@ -61,27 +72,26 @@ async def drop_words(
       example the first guess of a search.
     * Another instance lacks the sentence, or it is new (`_Told.is_new`).
     """
-    moves, left = list(own.actions), leave_out(own.actions, words)
-    spells = {turn: move for turn, move in enumerate(moves) if contains(move, words)}
-    first, echo = min(spells, default=len(moves)), _collect_words(spells.values())
+    moves = list(own.actions)
+    spells = [move for move in moves if contains(move, words)]
+    if not spells:
+        return Rest(moves, [])
+    first, echo, sent = moves.index(spells[0]), _collect_words(spells), _collect_words(moves)
     ordinary = _OrdinarySentences()
     await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
     told = await trio.to_thread.run_sync(_find_told, own, first, echo)
-    others = [(left, echo)]
-    for _ in range(CONTROLS):
-        replaced = {turn: _replace_words(move, words, draw) for turn, move in spells.items()}
-        if all(replaced[turn] != move for turn, move in spells.items()):
-            control = [replaced.get(turn, move) for turn, move in enumerate(moves)]
-            others.append((control, echo | _collect_words(replaced.values())))
-    for other, its_echo in others:
-        if told := [each for each in told if not ordinary.have(each.sentence, echo)]:
-            await trio.to_thread.run_sync(ordinary.add, (await here(other)).observations, its_echo)
+    others = _make_others(moves, words, draw)
+    for other in others:
+        told = [each for each in told if not ordinary.have(each.sentence, echo)]
+        if told:
+            play = await here(other)
+            await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (_collect_words(other) - sent))
     told = [each for each in told if not ordinary.have(each.sentence, echo)]
     if not all(each.is_new for each in told):
-        plays = [await elsewhere(moves) for _ in range(ELSEWHERE)]
-        found = [set(_split_sentences(play.observations[first + 1 :])) for play in plays if len(play.actions) > first]
-        told = [each for each in told if each.is_new or any(each.sentence not in sentences for sentences in found)]
-    return leave_out(moves[: min((each.turn for each in told), default=len(moves))], words)
+        found = [_collect_sentences(await elsewhere(moves), first) for _ in range(ELSEWHERE)]
+        told = [each for each in told if each.is_new or any(each.sentence not in some for some in found if some)]
+    end = min((each.turn for each in told), default=len(moves))
+    return Rest(leave_out(moves[:end], words), [each[:end] for each in others[1:]])
 
 
 class _OrdinarySentences:
@@ -115,6 +125,11 @@ def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> lis
     return list(told.values())
 
 
+def _collect_sentences(play: PlayerView[Acted], first: int) -> set[Sentence]:
+    """Return the sentences after the move of turn `first`. Returns an empty set if the play ends before this move."""
+    return set(_split_sentences(play.observations[first + 1 :])) if len(play.actions) > first else set()
+
+
 def _drop_echo(sentence: Sentence, echo: frozenset[str]) -> Sentence:
     return tuple(word for word in sentence if word not in echo)
 
@@ -136,20 +151,38 @@ def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
             yield tuple(_WORD.findall(sentence))
 
 
-def _replace_words(move: Acted, words: Sequence[str], draw: random.Random) -> Acted:
-    """Return a move with other words in place of the words and of their parts.
+def _make_others(moves: Sequence[Acted], words: Sequence[str], draw: random.Random) -> list[list[Acted]]:
+    """Return the moves without the words, then all moves with random words in their place, CONTROLS times.
 
-    A game may take few letters and digits, so the other words are made of the letters and digits of the words.
+    Moves in which a word cannot be replaced, such as a word of signs, are left out.
     """
-    signs = "".join(words)
-    digits = [sign for sign in signs if sign.isdecimal()]
-    letters = [sign for sign in signs if not sign.isdecimal()]
+    digits = sorted({sign for word in _collect_words(moves) for sign in word if sign.isdecimal()})
+    found = [leave_out(moves, words)]
+    for _ in range(CONTROLS):
+        control = [_replace_words(move, words, digits, draw) for move in moves]
+        if leave_out(control, words) == control:
+            found.append(control)
+    return found
+
+
+def _replace_words(move: Acted, words: Sequence[str], digits: Sequence[str], draw: random.Random) -> Acted:
+    """Return a move with random letters and digits in place of the words and of their parts.
+
+    A number gets some of `digits`, since a game may take few digits. If possible, it does not begin with 0.
+    """
+    if not contains(move, words):
+        return move
+
+    def draw_sign(place: int, sign: str) -> str:
+        if not sign.isdecimal():
+            return draw.choice(ascii_lowercase)
+        return draw.choice([digit for digit in digits if place or digit != "0"] or digits)
 
     def replace(found: re.Match[str]) -> str:
         token = normalise_visible(found[0])
         if not any(token in word for word in words):
             return found[0]
-        return "".join(draw.choice(digits if sign.isdecimal() else letters) for sign in token)
+        return "".join(starmap(draw_sign, enumerate(token)))
 
     if isinstance(move, Move):
         calls = (

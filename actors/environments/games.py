@@ -20,7 +20,7 @@ from itertools import count
 import trio
 from msgspec import structs
 
-from actors.environments.disclosures import REST_PLAYS, drop_words
+from actors.environments.disclosures import REST_PLAYS, find_rest
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
     PlayerView,
@@ -212,7 +212,7 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the words and what they tell (`drop_words`). Returns True if all plays win."""
+        """Return True if a solution always wins without the words, or with random words, and without what they tell."""
         solution, seed, others = self.form.solutions[index], self.form.seed(index), count(len(self.form.solutions))
 
         async def view(seed: int, actions: Sequence[str]) -> PlayerView[str]:
@@ -223,11 +223,15 @@ class GameAdmission(Admission[str]):
             return view(self.form.seed(next(others)), actions)
 
         own = next(play._replace(actions=solution) for play, is_own in self.view_plays(index) if is_own)
-        rest = await drop_words(own, words, partial(view, seed), view_elsewhere, self.form.rng)
-        for _ in range(REST_PLAYS):
-            if not (await self.form.probe(seed, self.form.follow(rest))).won(self.form.win_return):
-                return False
-        return True
+
+        async def win(ways: Sequence[Sequence[str]]) -> bool:
+            for actions in ways:
+                if not (await self.form.probe(seed, self.form.follow(actions))).won(self.form.win_return):
+                    return False
+            return bool(ways)
+
+        rest = await find_rest(own, words, partial(view, seed), view_elsewhere, self.form.rng)
+        return await win([rest.without] * REST_PLAYS) or await win(rest.replaced)
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
         """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import trio
 
 from actors.environments.audit.plays import AuditPlays, RepeatedPlay, get_least_return, read_moves
-from actors.environments.disclosures import REST_PLAYS, drop_words
+from actors.environments.disclosures import REST_PLAYS, find_rest
 from actors.environments.gifts import (
     PlayerView,
     find_stated_words,
@@ -146,7 +146,7 @@ class HintChecks:
             if other.seed == play.seed:
                 continue
             better = await try_until_decided(partial(self._plays.find_return, other.seed, play.moves))
-            if is_won(other.best, better) or await self._reaches(other.seed, given.rest, better):
+            if is_won(other.best, better) or await self._reaches(other.seed, [given.rest] * REST_PLAYS, better):
                 continue
             return await self._is_hidden(play, given.words)
         return False
@@ -196,13 +196,16 @@ class HintChecks:
         if not words:
             return Given((), moves)
         own = max(select_own(views, moves), key=lambda view: len(view.actions))
-        rest = await drop_words(own, words, partial(self._view, seed), self._view_elsewhere, self._plays.rng)
-        return Given((), moves) if await self._reaches(seed, rest, least) else Given(words, rest)
+        rest = await find_rest(own, words, partial(self._view, seed), self._view_elsewhere, self._plays.rng)
+        needless = await self._reaches(seed, [rest.without] * REST_PLAYS, least)
+        if needless or (rest.replaced and await self._reaches(seed, rest.replaced, least)):
+            return Given((), moves)
+        return Given(words, rest.without)
 
-    async def _reaches(self, seed: int, rest: Sequence[Move], least: float) -> bool:
-        """Return True if these moves, then random moves, return at least `least` in every one of REST_PLAYS plays."""
-        for _ in range(REST_PLAYS):
-            if not is_won(await try_until_decided(partial(self._plays.find_return_of_rest, seed, rest)), least):
+    async def _reaches(self, seed: int, ways: Sequence[Sequence[Move]], least: float) -> bool:
+        """Play each of these moves, then random moves. Returns True if every play returns at least `least`."""
+        for moves in ways:
+            if not is_won(await try_until_decided(partial(self._plays.find_return_of_rest, seed, moves)), least):
                 return False
         return True
 

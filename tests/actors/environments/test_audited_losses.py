@@ -438,6 +438,9 @@ async def test_a_hint_that_gives_away_what_a_solution_needs_on_a_lost_instance_i
     needless = source.replace('self._state["open"] or', "True or").replace("if self._state", "if True or self._state")
     needless = needless.replace("if self.open and", "if")
     assert await gift_of_solutions(sandbox, needless, domain, "First say Xyzzy.") == ""
+    # Any word opens it.
+    anything = source.replace("action == SECRET", "action.isalpha()").replace("phrase == SECRET", "phrase.isalpha()")
+    assert await gift_of_solutions(sandbox, anything, domain, "First say Xyzzy.") == ""
 
 
 PIECES = [

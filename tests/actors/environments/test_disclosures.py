@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from actors.environments.disclosures import drop_words
-from actors.environments.gifts import PlayerView
+from actors.environments.disclosures import CONTROLS, find_rest
+from actors.environments.gifts import PlayerView, contains
 from actors.text.conversation import Move
 from spade.protocol import ToolCall
 
@@ -24,7 +24,7 @@ async def drop(program, moves, words, instance=7):
     async def elsewhere(moves):
         return await play(next(others), moves)
 
-    return await drop_words(await here(moves), words, here, elsewhere, random.Random(5))
+    return list((await find_rest(await here(moves), words, here, elsewhere, random.Random(5))).without)
 
 
 LISTED = "Actions: pull:1 pull:2 pull:4 pull:7 look say:WHAT"
@@ -122,7 +122,7 @@ async def test_a_play_that_does_not_reach_the_words_elsewhere_proves_nothing():
         return PlayerView((), [LISTED])
 
     own = await here(("look", "say:xyzzy", "pull:7"))
-    assert await drop_words(own, ["xyzzy"], here, elsewhere, random.Random(5)) == ["look", "pull:7"]
+    assert (await find_rest(own, ["xyzzy"], here, elsewhere, random.Random(5))).without == ["look", "pull:7"]
 
 
 async def test_words_in_calls_are_replaced_by_words_that_a_tool_takes():
@@ -148,4 +148,20 @@ async def test_without_the_words_all_moves_are_left():
         raise AssertionError
 
     own = PlayerView(("look", "pull:7"), [LISTED, LISTED, "Open."])
-    assert await drop_words(own, ["xyzzy"], never, never, random.Random(5)) == ["look", "pull:7"]
+    assert (await find_rest(own, ["xyzzy"], never, never, random.Random(5))).without == ["look", "pull:7"]
+
+
+async def test_words_are_replaced_by_others_that_the_program_may_take_as_well():
+    async def here(moves):
+        return PlayerView(tuple(moves), [LISTED] * (len(moves) + 1))
+
+    call = Move("", (ToolCall("note", '{"limit": 417, "last": "A last word"}'),))
+    for moves, words in ((("say:xyzzy 417", "look"), ["xyzzy", "417"]), ((call,), ["417", "A last word"])):
+        rest = await find_rest(await here(moves), words, here, here, random.Random(5))
+        assert len(rest.replaced) == CONTROLS
+        for first, *others in rest.replaced:
+            assert others == list(moves[1:])
+            assert not contains(first, words)
+            assert not isinstance(first, Move) or set(json.loads(first.calls[0].arguments)) == {"limit", "last"}
+    signs = await find_rest(await here(("^_^",)), ["^_^"], here, here, random.Random(5))
+    assert signs == ([], [])
