@@ -7,9 +7,9 @@ the words, of the same moves with random words in their place, and of the same m
 import dataclasses
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from itertools import starmap
+from itertools import chain, islice
 from string import ascii_lowercase
 from typing import Generic, NamedTuple, TypeAlias
 
@@ -27,6 +27,10 @@ ELSEWHERE = 2
 """Number of other instances on which the moves are played."""
 REST_PLAYS = 3
 """Number of plays with which the moves that are left must prove that they need no word. Luck may win one play."""
+MOST_UNAIDED = 50
+"""At most this many plays without the hint are read."""
+MOST_FORMS = 500
+"""At most this many sentences are compared with at most this many forms, since a program may write many sentences."""
 _WORD = re.compile(r"[^\W_]+")
 _VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
 """A word that is not the end of a key in JSON."""
@@ -46,12 +50,12 @@ class _Told(NamedTuple):
     sentence: Sentence
     turn: int
     """The number of moves before the sentence."""
-    is_new: bool
-    """True if it has a word of a later move that the player did not see before the words were sent."""
+    names_move: bool
+    """True if it has a word of a later move."""
 
 
 class Rest(NamedTuple, Generic[Acted]):
-    """What is left of the moves of a play without certain words, and without all moves after something they tell."""
+    """The moves of a play without certain words, and without all moves after something that the words tell."""
 
     without: Sequence[Acted]
     """The moves that do not contain the words."""
@@ -60,17 +64,23 @@ class Rest(NamedTuple, Generic[Acted]):
 
 
 async def find_rest(
-    own: PlayerView[Acted], words: Sequence[str], here: View[Acted], elsewhere: View[Acted], draw: random.Random
+    own: PlayerView[Acted],
+    words: Sequence[str],
+    here: View[Acted],
+    elsewhere: View[Acted],
+    unaided: Iterable[PlayerView[Acted]],
+    draw: random.Random,
 ) -> Rest[Acted]:
     """Return what is left of a play without the words, and without all moves after something that only the words tell.
 
     If the later moves stayed, the words would seem needless. `here` plays moves on the instance of the play, and
-    `elsewhere` on a new instance at each call. A sentence tells something if both conditions hold:
+    `elsewhere` on a new instance at each call. `unaided` are plays of players that know no hint. A sentence tells
+    something if both conditions hold:
 
-    * It is not ordinary (`_OrdinarySentences`). No other play on this instance has a sentence of its form, neither
-      without the words nor with random words in their place. So a word that works like any other tells nothing, for
-      example the first guess of a search.
-    * Another instance lacks the sentence, or it is new (`_Told.is_new`).
+    * It is not ordinary (`_OrdinarySentences`). No player reads a sentence of its form before the words are sent,
+      without the words, with random words in their place, or in `unaided`. So a word that works like any other tells
+      nothing, for example the first guess of a search.
+    * Another instance lacks the sentence at this turn, or the sentence names a later move.
     """
     moves = list(own.actions)
     spells = [move for move in moves if contains(move, words)]
@@ -79,17 +89,19 @@ async def find_rest(
     first, echo, sent = moves.index(spells[0]), _collect_words(spells), _collect_words(moves)
     ordinary = _OrdinarySentences()
     await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
+    for play in islice(
+        (each for each in unaided if leave_out(each.actions, words) == list(each.actions)), MOST_UNAIDED
+    ):
+        await trio.to_thread.run_sync(ordinary.add, play.observations, frozenset())
     told = await trio.to_thread.run_sync(_find_told, own, first, echo)
-    others = _make_others(moves, words, draw)
+    others = _make_others(own, words, first, draw)
     for other in others:
-        told = [each for each in told if not ordinary.have(each.sentence, echo)]
-        if told:
-            play = await here(other)
-            await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (_collect_words(other) - sent))
-    told = [each for each in told if not ordinary.have(each.sentence, echo)]
-    if not all(each.is_new for each in told):
-        found = [_collect_sentences(await elsewhere(moves), first) for _ in range(ELSEWHERE)]
-        told = [each for each in told if each.is_new or any(each.sentence not in some for some in found if some)]
+        play = await here(other)
+        await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (_collect_words(other) - sent))
+    told = await trio.to_thread.run_sync(ordinary.drop, told, echo)
+    if not all(each.names_move for each in told):
+        plays = [await elsewhere(moves) for _ in range(ELSEWHERE)]
+        told = [each for each in told if each.names_move or not all(_has_at(play, each) for play in plays)]
     end = min((each.turn for each in told), default=len(moves))
     return Rest(leave_out(moves[:end], words), [each[:end] for each in others[1:]])
 
@@ -98,36 +110,51 @@ class _OrdinarySentences:
     """Sentences that a player reads without the words."""
 
     def __init__(self) -> None:
-        self._by_form = defaultdict[SentenceForm, set[Sentence]](set)
+        self._by_form = defaultdict[SentenceForm, Counter[Sentence]](Counter)
 
     def add(self, texts: Iterable[str], echo: frozenset[str]) -> None:
         """Add the sentences of texts. The words in `echo` do not count: a program may repeat what it was sent."""
         for sentence in _split_sentences(texts):
-            self._by_form[_read_form(sentence, echo)].add(_drop_echo(sentence, echo))
+            self._by_form[_read_form(sentence, echo)][_drop_echo(sentence, echo)] += 1
 
-    def have(self, sentence: Sentence, echo: frozenset[str]) -> bool:
+    def drop(self, told: Sequence[_Told], echo: frozenset[str]) -> list[_Told]:
+        """Return the sentences that are not ordinary. A sentence is ordinary if there is one of its form.
+
+        A few sentences are also ordinary if the words of their form come from similar ones (`_is_mixed`).
+        """
+        left = [each for each in told if not self._have(each.sentence, echo)]
+        if len(left) > MOST_FORMS:
+            return left
+        return [each for each in left if not self._is_mixed(_read_form(each.sentence, echo))]
+
+    def _have(self, sentence: Sentence, echo: frozenset[str]) -> bool:
         """Return True if there is a sentence of this form.
 
-        If all sentences of this form are the same, such as `Humming: 0`, a different one is not ordinary.
+        If one such sentence was repeated and there is no other, such as `Humming: 0`, a different one does not count.
         """
-        alike = self._by_form.get(_read_form(sentence, echo), ())
-        return len(alike) > 1 or _drop_echo(sentence, echo) in alike
+        alike = self._by_form.get(_read_form(sentence, echo), Counter[Sentence]())
+        return len(alike) > 1 or alike.total() == 1 or _drop_echo(sentence, echo) in alike
+
+    def _is_mixed(self, form: SentenceForm) -> bool:
+        """Return True if the forms that have half of these words together have all: `green grey yellow` is mixed from
+        `green grey` and `grey yellow`."""
+        parts = (form & other for other in islice(self._by_form, MOST_FORMS) if other != form)
+        return form == frozenset().union(*(part for part in parts if 2 * len(part) >= len(form)))
 
 
 def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:
     """Return the sentences that a player reads after the move of turn `first` and before the last move."""
-    seen = echo.union(*_split_sentences(play.observations[: first + 1]))
     told = dict[Sentence, _Told]()
     for turn in range(first + 1, len(play.actions)):
-        later = _collect_words(play.actions[turn:]) - seen
+        later = _collect_words(play.actions[turn:]) - echo
         for sentence in _split_sentences(play.observations[turn : turn + 1]):
             told.setdefault(sentence, _Told(sentence, turn, not later.isdisjoint(sentence)))
     return list(told.values())
 
 
-def _collect_sentences(play: PlayerView[Acted], first: int) -> set[Sentence]:
-    """Return the sentences after the move of turn `first`. Returns an empty set if the play ends before this move."""
-    return set(_split_sentences(play.observations[first + 1 :])) if len(play.actions) > first else set()
+def _has_at(play: PlayerView[Acted], told: _Told) -> bool:
+    """Return True if a play has this sentence after as many moves."""
+    return told.sentence in _split_sentences(play.observations[told.turn : told.turn + 1])
 
 
 def _drop_echo(sentence: Sentence, echo: frozenset[str]) -> Sentence:
@@ -148,41 +175,65 @@ def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
     """Yield the words of each sentence of the texts."""
     for text in texts:
         for sentence in _SENTENCE_END.split(normalise_visible(text[:READ_CHARACTERS])):
-            yield tuple(_WORD.findall(sentence))
+            if words := _WORD.findall(sentence):
+                yield tuple(words)
 
 
-def _make_others(moves: Sequence[Acted], words: Sequence[str], draw: random.Random) -> list[list[Acted]]:
+def _make_others(play: PlayerView[Acted], words: Sequence[str], first: int, draw: random.Random) -> list[list[Acted]]:
     """Return the moves without the words, then all moves with random words in their place, CONTROLS times.
 
-    Moves in which a word cannot be replaced, such as a word of signs, are left out.
+    Moves in which a word cannot be replaced, such as a word of signs, are left out. `first` is the turn of the first
+    move with a word.
     """
-    digits = sorted({sign for word in _collect_words(moves) for sign in word if sign.isdecimal()})
-    found = [leave_out(moves, words)]
+    seen = frozenset(chain.from_iterable(_split_sentences(play.observations[: first + 1])))
+    signs = _Signs.collect(_collect_words(play.actions))
+    found = [leave_out(play.actions, words)]
     for _ in range(CONTROLS):
-        control = [_replace_words(move, words, digits, draw) for move in moves]
+        control = [_replace_words(move, words, seen, signs, draw) for move in play.actions]
         if leave_out(control, words) == control:
             found.append(control)
     return found
 
 
-def _replace_words(move: Acted, words: Sequence[str], digits: Sequence[str], draw: random.Random) -> Acted:
-    """Return a move with random letters and digits in place of the words and of their parts.
+class _Signs(NamedTuple):
+    """Digits, and letters of short words. A game may take few of them, such as the columns and rows of a grid."""
 
-    A number gets some of `digits`, since a game may take few digits. If possible, it does not begin with 0.
+    digits: str
+    letters: str
+
+    @staticmethod
+    def collect(words: Iterable[str]) -> "_Signs":
+        """Collect the signs of the words of a play."""
+        signs = [(sign, len(word)) for word in sorted(words) for sign in word]
+        digits = {sign for sign, _ in signs if sign.isdecimal()}
+        letters = {sign for sign, length in signs if length < LEAST and not sign.isdecimal()}
+        return _Signs("".join(sorted(digits)), "".join(sorted(letters)))
+
+    def draw(self, word: str, draw: random.Random) -> str:
+        """Return a random word of the same kind and length. If possible, a number does not begin with 0."""
+        letters = self.letters if len(word) < LEAST else ascii_lowercase
+        first = self.digits.replace("0", "") or self.digits
+        return "".join(
+            draw.choice((self.digits if place else first) if sign.isdecimal() else letters)
+            for place, sign in enumerate(word)
+        )
+
+
+def _replace_words(
+    move: Acted, words: Sequence[str], seen: frozenset[str], signs: _Signs, draw: random.Random
+) -> Acted:
+    """Return a move with random words in place of the words and of their parts.
+
+    Parts that the player has seen stay, unless it has seen them all.
     """
     if not contains(move, words):
         return move
-
-    def draw_sign(place: int, sign: str) -> str:
-        if not sign.isdecimal():
-            return draw.choice(ascii_lowercase)
-        return draw.choice([digit for digit in digits if place or digit != "0"] or digits)
+    parts = {part for part in split_words(move) if any(part in word for word in words)}
+    parts = parts - seen or parts
 
     def replace(found: re.Match[str]) -> str:
-        token = normalise_visible(found[0])
-        if not any(token in word for word in words):
-            return found[0]
-        return "".join(starmap(draw_sign, enumerate(token)))
+        part = normalise_visible(found[0])
+        return signs.draw(part, draw) if part in parts else found[0]
 
     if isinstance(move, Move):
         calls = (

@@ -230,7 +230,9 @@ class GameAdmission(Admission[str]):
                     return False
             return bool(ways)
 
-        rest = await find_rest(own, words, partial(view, seed), view_elsewhere, self.form.rng)
+        solved = {self.form.seed(each) for each in range(len(self.form.solutions))}
+        unaided = (_view(play) for play in self.form.transcripts if play.seed not in solved)
+        rest = await find_rest(own, words, partial(view, seed), view_elsewhere, unaided, self.form.rng)
         return await win([rest.without] * REST_PLAYS) or await win(rest.replaced)
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:

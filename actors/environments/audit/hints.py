@@ -1,7 +1,7 @@
 """Find what the hint of a program gives away, and count the lost instances that its solution wins."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -196,7 +196,8 @@ class HintChecks:
         if not words:
             return Given((), moves)
         own = max(select_own(views, moves), key=lambda view: len(view.actions))
-        rest = await find_rest(own, words, partial(self._view, seed), self._view_elsewhere, self._plays.rng)
+        here = partial(self._view, seed)
+        rest = await find_rest(own, words, here, self._view_elsewhere, self._list_unaided(), self._plays.rng)
         needless = await self._reaches(seed, [rest.without] * REST_PLAYS, least)
         if needless or (rest.replaced and await self._reaches(seed, rest.replaced, least)):
             return Given((), moves)
@@ -208,6 +209,13 @@ class HintChecks:
             if not is_won(await try_until_decided(partial(self._plays.find_return_of_rest, seed, moves)), least):
                 return False
         return True
+
+    def _list_unaided(self) -> Iterator[PlayerView[Move]]:
+        """Yield the repeated plays without the hint, as their player saw them."""
+        for replay in self._plays.repeated.values():
+            if not replay.recorded.hinted:
+                moves = list(read_moves(replay.recorded.recording))
+                yield from select_own(self._plays.views[replay.recorded.seed], moves)
 
     async def _view(self, seed: int, moves: Iterable[Move]) -> PlayerView[Move]:
         return await try_until_decided(partial(self._plays.view_play, seed, moves))

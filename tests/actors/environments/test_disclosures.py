@@ -24,7 +24,7 @@ async def drop(program, moves, words, instance=7):
     async def elsewhere(moves):
         return await play(next(others), moves)
 
-    return list((await find_rest(await here(moves), words, here, elsewhere, random.Random(5))).without)
+    return list((await find_rest(await here(moves), words, here, elsewhere, (), random.Random(5))).without)
 
 
 LISTED = "Actions: pull:1 pull:2 pull:4 pull:7 look say:WHAT"
@@ -90,6 +90,55 @@ async def test_a_word_that_tells_the_same_everywhere_tells_nothing_unless_it_nam
 
     assert await drop(cellar, ("look", "dig", "say:herring"), ["dig"]) == ["look"]
 
+    def keypad(_, moves):
+        return "A ghost counts: 7, 2." if moves and moves[-1] == "say:xyzzy" else f"A keypad. {LISTED}"
+
+    assert await drop(keypad, ("say:xyzzy", "pull:7", "pull:2"), ["xyzzy"]) == []
+
+
+async def test_an_answer_that_players_without_the_hint_get_tells_nothing():
+    def cities(right, moves):
+        known = bool(moves) and moves[-1] in ("nairobi", "cairo", "oslo")
+        return f"Go {'north' if right % 2 else 'south'}. It is {right} km." if known else "Guess a city."
+
+    async def play(moves, instance=7):
+        return PlayerView(tuple(moves), [cities(instance, moves[:turn]) for turn in range(len(moves) + 1)])
+
+    own = await play(("nairobi", "leave"))
+    for unaided, left in (((), []), ((await play(("cairo", "look"), 3),), ["leave"])):
+        rest = await find_rest(own, ["nairobi"], play, lambda moves: play(moves, 4), unaided, random.Random(5))
+        assert list(rest.without) == left
+
+
+async def test_an_answer_that_is_mixed_from_other_answers_tells_nothing():
+    """The first guess of a game with words may get a mixture of colours that no other guess gets."""
+
+    def colour(letter, other, right):
+        return "green" if letter == other else "yellow" if letter in right else "grey"
+
+    def colours(right, moves):
+        if not moves:
+            return "Guess the word."
+        return " ".join(colour(letter, other, right) for letter, other in zip(moves[-1], right, strict=True))
+
+    guesses = ("crane", "cable", "later", "taste", "later")
+    assert await drop(lambda _, moves: colours("later", moves), guesses, ["crane"]) == list(guesses[1:])
+
+
+async def test_a_cell_is_replaced_by_a_cell():
+    def sea(_, moves):
+        cell = moves[-1].removeprefix("fire at ") if moves else ""
+        return "Splash!" if len(cell) == 2 and cell[0] in "acd" and cell[1] in "134" else "Fire at a cell."
+
+    async def here(moves):
+        return PlayerView(tuple(moves), [sea(7, moves[:turn]) for turn in range(len(moves) + 1)])
+
+    rest = await find_rest(
+        await here(("fire at c3", "fire at a4", "fire at d1")), ["atc3"], here, here, (), random.Random(5)
+    )
+    assert rest.replaced
+    assert all(sea(7, each[:1]) == "Splash!" for each in rest.replaced)
+
 
 async def test_an_echo_tells_nothing():
     def safe(_, moves):
@@ -111,7 +160,7 @@ async def test_what_was_told_before_the_word_is_not_told_by_it():
     assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look", "pull:7"]
 
 
-async def test_a_play_that_does_not_reach_the_words_elsewhere_proves_nothing():
+async def test_a_word_that_is_sent_nowhere_else_tells_something_about_its_instance():
     def levers(right, moves):
         return f"Lever {right} hums." if "say:xyzzy" in moves else LISTED
 
@@ -122,7 +171,7 @@ async def test_a_play_that_does_not_reach_the_words_elsewhere_proves_nothing():
         return PlayerView((), [LISTED])
 
     own = await here(("look", "say:xyzzy", "pull:7"))
-    assert (await find_rest(own, ["xyzzy"], here, elsewhere, random.Random(5))).without == ["look", "pull:7"]
+    assert (await find_rest(own, ["xyzzy"], here, elsewhere, (), random.Random(5))).without == ["look"]
 
 
 async def test_words_in_calls_are_replaced_by_words_that_a_tool_takes():
@@ -148,7 +197,7 @@ async def test_without_the_words_all_moves_are_left():
         raise AssertionError
 
     own = PlayerView(("look", "pull:7"), [LISTED, LISTED, "Open."])
-    assert (await find_rest(own, ["xyzzy"], never, never, random.Random(5))).without == ["look", "pull:7"]
+    assert (await find_rest(own, ["xyzzy"], never, never, (), random.Random(5))).without == ["look", "pull:7"]
 
 
 async def test_words_are_replaced_by_others_that_the_program_may_take_as_well():
@@ -157,11 +206,11 @@ async def test_words_are_replaced_by_others_that_the_program_may_take_as_well():
 
     call = Move("", (ToolCall("note", '{"limit": 417, "last": "A last word"}'),))
     for moves, words in ((("say:xyzzy 417", "look"), ["xyzzy", "417"]), ((call,), ["417", "A last word"])):
-        rest = await find_rest(await here(moves), words, here, here, random.Random(5))
+        rest = await find_rest(await here(moves), words, here, here, (), random.Random(5))
         assert len(rest.replaced) == CONTROLS
         for first, *others in rest.replaced:
             assert others == list(moves[1:])
             assert not contains(first, words)
             assert not isinstance(first, Move) or set(json.loads(first.calls[0].arguments)) == {"limit", "last"}
-    signs = await find_rest(await here(("^_^",)), ["^_^"], here, here, random.Random(5))
+    signs = await find_rest(await here(("^_^",)), ["^_^"], here, here, (), random.Random(5))
     assert signs == ([], [])
