@@ -89,9 +89,8 @@ async def find_rest(
     first, echo, sent = moves.index(spells[0]), _collect_words(spells), _collect_words(moves)
     ordinary = _OrdinarySentences()
     await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
-    for play in islice(
-        (each for each in unaided if leave_out(each.actions, words) == list(each.actions)), MOST_UNAIDED
-    ):
+    without_words = (play for play in unaided if leave_out(play.actions, words) == list(play.actions))
+    for play in islice(without_words, MOST_UNAIDED):
         await trio.to_thread.run_sync(ordinary.add, play.observations, frozenset())
     told = await trio.to_thread.run_sync(_find_told, own, first, echo)
     others = _make_others(own, words, first, draw)
@@ -130,7 +129,7 @@ class _OrdinarySentences:
     def _have(self, sentence: Sentence, echo: frozenset[str]) -> bool:
         """Return True if there is a sentence of this form.
 
-        If one such sentence was repeated and there is no other, such as `Humming: 0`, a different one does not count.
+        A different sentence does not count if only one was read, more than once: `Humming: 7` after `Humming: 0`.
         """
         alike = self._by_form.get(_read_form(sentence, echo), Counter[Sentence]())
         return len(alike) > 1 or alike.total() == 1 or _drop_echo(sentence, echo) in alike
@@ -182,7 +181,7 @@ def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
 def _make_others(play: PlayerView[Acted], words: Sequence[str], first: int, draw: random.Random) -> list[list[Acted]]:
     """Return the moves without the words, then all moves with random words in their place, CONTROLS times.
 
-    Moves in which a word cannot be replaced, such as a word of signs, are left out. `first` is the turn of the first
+    A control is left out if a word cannot be replaced, such as a word of signs. `first` is the turn of the first
     move with a word.
     """
     seen = frozenset(chain.from_iterable(_split_sentences(play.observations[: first + 1])))
