@@ -135,10 +135,11 @@ class _OrdinarySentences:
         return len(alike) > 1 or alike.total() == 1 or _drop_echo(sentence, echo) in alike
 
     def _is_mixed(self, form: SentenceForm) -> bool:
-        """Return True if the forms that have half of these words together have all: `green grey yellow` is mixed from
-        `green grey` and `grey yellow`."""
-        parts = (form & other for other in islice(self._by_form, MOST_FORMS) if other != form)
-        return form == frozenset().union(*(part for part in parts if 2 * len(part) >= len(form)))
+        """Return True if similar forms together have all of these words: `green grey yellow` is mixed from `green grey`
+        and `grey yellow`. Two forms are similar if they share half of the words of both."""
+        others = (other for other in islice(self._by_form, MOST_FORMS) if other != form)
+        similar = (other for other in others if 2 * len(form & other) >= len(form | other))
+        return form <= frozenset().union(*similar)
 
 
 def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:

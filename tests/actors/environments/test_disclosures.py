@@ -125,6 +125,15 @@ async def test_an_answer_that_is_mixed_from_other_answers_tells_nothing():
     assert await drop(lambda _, moves: colours("later", moves), guesses, ["crane"]) == list(guesses[1:])
 
 
+async def test_a_part_of_a_long_list_tells_something():
+    rows = "North: open, South: shut, East: wet, West: dry, Attic: warm, Cellar: cold, Hall: dark."
+
+    def rooms(_, moves):
+        return rows.split(", ")[2] if moves and moves[-1] == "list:xyzzy" else rows
+
+    assert await drop(rooms, ("list:xyzzy", "east"), ["xyzzy"]) == []
+
+
 async def test_a_cell_is_replaced_by_a_cell():
     def sea(_, moves):
         cell = moves[-1].removeprefix("fire at ") if moves else ""
