@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeAlias
 import msgspec
 import trio
 
-from actors.environments.gifts import Acted, PlayerView, contains, leave_out, split_words
+from actors.environments.gifts import ANY_WORD, Acted, PlayerView, contains, find_words, leave_out
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, normalise_visible
@@ -31,7 +31,6 @@ MOST_UNAIDED = 50
 """At most this many plays without the hint are read."""
 MOST_FORMS = 500
 """At most this many sentences are compared with at most this many forms, since a program may write many sentences."""
-_WORD = re.compile(r"[^\W_]+")
 _VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
 """A word that is not the end of a key in JSON."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
@@ -86,7 +85,7 @@ async def find_rest(
     spells = [move for move in moves if contains(move, words)]
     if not spells:
         return Rest(moves, [])
-    first, echo, sent = moves.index(spells[0]), _collect_words(spells), _collect_words(moves)
+    first, echo, sent = moves.index(spells[0]), find_words(spells), find_words(moves)
     ordinary = _OrdinarySentences()
     await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
     without_words = (play for play in unaided if leave_out(play.actions, words) == list(play.actions))
@@ -96,11 +95,11 @@ async def find_rest(
     others = _make_others(own, words, first, draw)
     for other in others:
         play = await here(other)
-        await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (_collect_words(other) - sent))
+        await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (find_words(other) - sent))
     told = await trio.to_thread.run_sync(ordinary.drop, told, echo)
     if not all(each.names_move for each in told):
-        plays = [await elsewhere(moves) for _ in range(ELSEWHERE)]
-        told = [each for each in told if each.names_move or not all(_has_at(play, each) for play in plays)]
+        shown = [await trio.to_thread.run_sync(_split_turns, await elsewhere(moves)) for _ in range(ELSEWHERE)]
+        told = [each for each in told if each.names_move or not all(_has_at(turns, each) for turns in shown)]
     end = min((each.turn for each in told), default=len(moves))
     return Rest(leave_out(moves[:end], words), [each[:end] for each in others[1:]])
 
@@ -146,23 +145,24 @@ def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> lis
     """Return the sentences that a player reads after the move of turn `first` and before the last move."""
     told = dict[Sentence, _Told]()
     for turn in range(first + 1, len(play.actions)):
-        later = _collect_words(play.actions[turn:]) - echo
+        later = find_words(play.actions[turn:]) - echo
         for sentence in _split_sentences(play.observations[turn : turn + 1]):
             told.setdefault(sentence, _Told(sentence, turn, not later.isdisjoint(sentence)))
     return list(told.values())
 
 
-def _has_at(play: PlayerView[Acted], told: _Told) -> bool:
+def _split_turns(play: PlayerView[Acted]) -> list[set[Sentence]]:
+    """Return the sentences of each observation."""
+    return [set(_split_sentences([text])) for text in play.observations]
+
+
+def _has_at(turns: Sequence[set[Sentence]], told: _Told) -> bool:
     """Return True if a play has this sentence after as many moves."""
-    return told.sentence in _split_sentences(play.observations[told.turn : told.turn + 1])
+    return told.turn < len(turns) and told.sentence in turns[told.turn]
 
 
 def _drop_echo(sentence: Sentence, echo: frozenset[str]) -> Sentence:
     return tuple(word for word in sentence if word not in echo)
-
-
-def _collect_words(moves: Iterable[Acted]) -> frozenset[str]:
-    return frozenset(word for move in moves for word in split_words(move))
 
 
 def _read_form(sentence: Sentence, echo: frozenset[str]) -> SentenceForm:
@@ -175,7 +175,7 @@ def _split_sentences(texts: Iterable[str]) -> Iterator[Sentence]:
     """Yield the words of each sentence of the texts."""
     for text in texts:
         for sentence in _SENTENCE_END.split(normalise_visible(text[:READ_CHARACTERS])):
-            if words := _WORD.findall(sentence):
+            if words := ANY_WORD.findall(sentence):
                 yield tuple(words)
 
 
@@ -186,7 +186,7 @@ def _make_others(play: PlayerView[Acted], words: Sequence[str], first: int, draw
     move with a word.
     """
     seen = frozenset(chain.from_iterable(_split_sentences(play.observations[: first + 1])))
-    signs = _Signs.collect(_collect_words(play.actions))
+    signs = _Signs.collect(find_words(play.actions))
     found = [leave_out(play.actions, words)]
     for _ in range(CONTROLS):
         control = [_replace_words(move, words, seen, signs, draw) for move in play.actions]
@@ -228,7 +228,7 @@ def _replace_words(
     """
     if not contains(move, words):
         return move
-    parts = {part for part in split_words(move) if any(part in word for word in words)}
+    parts = {part for part in find_words([move]) if any(part in word for word in words)}
     parts = parts - seen or parts
 
     def replace(found: re.Match[str]) -> str:

@@ -19,7 +19,7 @@ LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Bounds of the length of an action sequence that a hint must not state. Shorter sequences may be equal by chance.
 Longer sequences are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
-_ANY_WORD = re.compile(r"[^\W_]+")
+ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
 _PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
 """A number or a word of an action."""
@@ -61,7 +61,7 @@ def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> 
         shown.append(SearchableText(observation[:READ_CHARACTERS]))
         if _is_offered(action, observation):
             continue
-        sought = filter(is_secret, dict.fromkeys(split_words(action)))
+        sought = filter(is_secret, dict.fromkeys(_split_words(action)))
         if any(not any(text.states(word) for text in shown) for word in sought):
             return PlayerView(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
@@ -69,16 +69,16 @@ def keep_findable(play: PlayerView[Acted], is_secret: Callable[[str], bool]) -> 
 
 def find_words(moves: Iterable[Acted]) -> frozenset[str]:
     """Return all words of moves, also short ones."""
-    return frozenset(word for move in moves for word in split_words(move))
+    return frozenset(word for move in moves for word in _split_words(move))
 
 
-def split_words(action: str | Move) -> list[str]:
+def _split_words(action: str | Move) -> list[str]:
     """Return all words of an action, or of the values of its calls. In a text without words, signs count as words."""
     if isinstance(action, Move):
         texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
     else:
         texts = [read_typed_action(action)]
-    return [word for text in texts for word in _ANY_WORD.findall(normalise_visible(text)) or text.split()]
+    return [word for text in texts for word in ANY_WORD.findall(normalise_visible(text)) or text.split()]
 
 
 def _is_offered(action: str | Move, observation: str) -> bool:
@@ -98,7 +98,7 @@ def find_unseen_words(actions: Iterable[Acted], plays: Iterable[PlayerView[Acted
     openings = {play.observations[0] for play in plays}
     listed = {_read_form(each) for opening in openings for each in _read_listed(opening)}
     words = dict.fromkeys(
-        word for action in actions if not _has_listed_form(action, listed) for word in split_action(action)
+        word for action in actions if not _has_listed_form(action, listed) for word in _split_action(action)
     )
     stated = find_tellings(words, plays)
     return [word for word in words if word not in stated]
@@ -151,7 +151,7 @@ def find_tellings(words: Iterable[str], plays: Iterable[PlayerView[Acted]]) -> d
                 break
             text = SearchableText(observation[:READ_CHARACTERS])
             found |= {word: play.actions[:turn] for word in left if text.states(word)}
-            sent.update(split_action(action))
+            sent.update(_split_action(action))
     return found
 
 
@@ -188,7 +188,7 @@ def _is_submission(move: Move) -> bool:
     return move.action.strip().lower() == "done"
 
 
-def split_action(action: str | Move) -> list[str]:
+def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its joined runs of short words, and the values of its calls.
 
     The short values of a call are joined as well. If an action consists only of signs, the signs are its word. The
@@ -197,7 +197,7 @@ def split_action(action: str | Move) -> list[str]:
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
         values += [piece for call in action.calls for piece in find_pieces(call)]
-        return values if action.calls and _is_submission(action) else [*split_action(action.action), *values]
+        return values if action.calls and _is_submission(action) else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
     plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
     if _SIGNS.fullmatch(plain):
@@ -227,7 +227,7 @@ def leave_out(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
 
 def contains(action: str | Move, words: Iterable[str]) -> bool:
     """Return True if an action contains one of the words."""
-    return not set(words).isdisjoint(split_action(action))
+    return not set(words).isdisjoint(_split_action(action))
 
 
 def _read_listed(observation: str) -> Sequence[str]:
@@ -255,7 +255,7 @@ def find_common_sequence(solutions: Sequence[Sequence[str]]) -> str:
     first = solutions[0]
     if len(solutions) < 2 or any(list(each) != list(first) for each in solutions) or len(first) < LEAST_SEQUENCE:
         return ""
-    actions = [split_words(each) for each in first[:MOST_SEQUENCE]]
+    actions = [_split_words(each) for each in first[:MOST_SEQUENCE]]
     shared = set.intersection(*map(set, actions))
     own = [[word for word in each if word not in shared] for each in actions]
     return " ".join(word for each in (own if all(own) else actions) for word in each)
