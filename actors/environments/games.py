@@ -59,6 +59,8 @@ class GameAdmission(Admission[str]):
         self.form = FormProbing(sandbox, source, seed, limits, play)
         super().__init__(self.form)
         self.values: tuple[str, ...] = ()
+        self.unaided: Sequence[PlayerView[str]] = ()
+        """The plays of unsolved instances before a word was tried."""
 
     async def begin(self) -> None:
         await self.form.probe(self.form.seed(0), self.form.anything)
@@ -170,6 +172,9 @@ class GameAdmission(Admission[str]):
         solutions = self.form.solutions
         if not solutions:
             return
+        solved = set(map(self.form.seed, range(len(solutions))))
+        # Later plays do not count: they try a word on other instances, and show what it tells.
+        self.unaided = [_view(play) for play in self.form.transcripts if play.seed not in solved]
         shared, others = find_solving_words([await self.find_hidden(index) for index in range(len(solutions))])
         if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
@@ -230,9 +235,7 @@ class GameAdmission(Admission[str]):
                     return False
             return bool(ways)
 
-        solved = {self.form.seed(each) for each in range(len(self.form.solutions))}
-        unaided = (_view(play) for play in self.form.transcripts if play.seed not in solved)
-        rest = await find_rest(own, words, partial(view, seed), view_elsewhere, unaided, self.form.rng)
+        rest = await find_rest(own, words, partial(view, seed), view_elsewhere, self.unaided, self.form.rng)
         return await win([rest.without] * REST_PLAYS) or await win(rest.replaced)
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:

@@ -306,6 +306,17 @@ async def test_a_word_that_tells_the_answer_is_a_gift_although_the_answer_wins_w
     assert "xyzzy" in await values(sandbox, TELLING)
 
 
+async def test_a_word_that_tells_the_answer_is_found_on_each_instance(sandbox):
+    """Each instance has its own word. The plays that test one word show what it tells, on other instances too."""
+    spells = TELLING.replace("import random", 'import random\n\nSPELLS = ("xyzzy", "plugh", "sesame")')
+    spells = spells.replace('action == "xyzzy"', "action in SPELLS")
+    spells = spells.replace('["xyzzy", str(self.number)]', "[SPELLS[self.number % 3], str(self.number)]")
+    found = await values(sandbox, spells)
+    numbers = [value for value in found if value.isdigit()]
+    assert set(found) - set(numbers) == {("xyzzy", "plugh", "sesame")[int(number) % 3] for number in numbers}
+    assert len(found) == 4
+
+
 async def test_a_word_that_hinted_plays_of_two_instances_need_is_a_gift(sandbox):
     """The solution does without it. Its moves do not win on other instances, since the word tells another answer."""
     source = TELLING.replace('["xyzzy", str(self.number)]', "[str(self.number)]")
