@@ -13,9 +13,9 @@
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cached_property, partial
-from itertools import count
+from itertools import chain, count
 
 import trio
 from msgspec import structs
@@ -24,6 +24,7 @@ from actors.environments.disclosures import REST_PLAYS, find_rest
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
     PlayerView,
+    contains,
     find_common_sequence,
     find_solving_words,
     find_tellings,
@@ -60,7 +61,7 @@ class GameAdmission(Admission[str]):
         super().__init__(self.form)
         self.values: tuple[str, ...] = ()
         self.unaided: Sequence[PlayerView[str]] = ()
-        """The plays of unsolved instances before a word was tried."""
+        """The plays of unsolved instances in which no word is sent that a player can know from a solution alone."""
 
     async def begin(self) -> None:
         await self.form.probe(self.form.seed(0), self.form.anything)
@@ -172,10 +173,9 @@ class GameAdmission(Admission[str]):
         solutions = self.form.solutions
         if not solutions:
             return
-        solved = set(map(self.form.seed, range(len(solutions))))
-        # Later plays do not count: they try a word on other instances, and show what it tells.
-        self.unaided = [_view(play) for play in self.form.transcripts if play.seed not in solved]
-        shared, others = find_solving_words([await self.find_hidden(index) for index in range(len(solutions))])
+        hidden = [await self.find_hidden(index) for index in range(len(solutions))]
+        self.unaided = self.view_unaided(set(chain.from_iterable(hidden)))
+        shared, others = find_solving_words(hidden)
         if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
         found = [*shared]
@@ -194,7 +194,8 @@ class GameAdmission(Admission[str]):
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         own, others = list[PlayerView[str]](), list[PlayerView[str]]()
-        is_secret = find_words(solution).__contains__
+        # Of all solutions, since random play also sends actions of the first one.
+        is_secret = find_words(chain.from_iterable(self.form.solutions)).__contains__
         for play, is_own in self.view_plays(index):
             # In a thread, since long observations take time.
             (own if is_own else others).append(await trio.to_thread.run_sync(keep_findable, play, is_secret))
@@ -237,6 +238,12 @@ class GameAdmission(Admission[str]):
 
         rest = await find_rest(own, words, partial(view, seed), view_elsewhere, self.unaided, self.form.rng)
         return await win([rest.without] * REST_PLAYS) or await win(rest.replaced)
+
+    def view_unaided(self, hidden: Collection[str]) -> list[PlayerView[str]]:
+        """Return the plays of unsolved instances without the words. Random play also sends actions of a solution."""
+        solved = set(map(self.form.seed, range(len(self.form.solutions))))
+        plays = (_view(play) for play in self.form.transcripts if play.seed not in solved)
+        return [play for play in plays if not any(contains(action, hidden) for action in play.actions)]
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
         """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""
