@@ -27,12 +27,13 @@ ELSEWHERE = 2
 """Number of other instances on which the moves are played."""
 REST_PLAYS = 3
 """Number of plays with which the moves that are left must prove that they need no word. Luck may win one play."""
-MOST_UNAIDED = 50
-"""At most this many plays without the hint are read."""
+UNAIDED_CHARACTERS = 1 << 20
+"""At most this many characters of plays without the hint are read."""
 MOST_FORMS = 500
 """At most this many sentences are compared with at most this many forms, since a program may write many sentences."""
 _VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
 """A word that is not the end of a key in JSON."""
+_WORD_OR_SIGN = re.compile(r"[^\W_]++|[^\w\s]|_")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 
 View: TypeAlias = Callable[[Sequence[Acted]], Awaitable[PlayerView[Acted]]]
@@ -41,16 +42,18 @@ Sentence: TypeAlias = tuple[str, ...]
 """The words of a sentence, in lower case and without accents."""
 SentenceForm: TypeAlias = frozenset[str]
 """The words of a sentence, with "#" for each number and "*" for each other short word."""
+Whole: TypeAlias = str
+"""What is compared of an observation as a whole (`_Reader.read_whole`)."""
 
 
 class _Told(NamedTuple):
-    """A sentence that a player reads after the words."""
+    """Something that a player reads after the words."""
 
-    sentence: Sentence
+    what: Sentence | Whole
     turn: int
-    """The number of moves before the sentence."""
+    """The number of moves before it."""
     names_move: bool
-    """True if it has a word of a later move."""
+    """True if it is a sentence with a word of a later move."""
 
 
 class Rest(NamedTuple, Generic[Acted]):
@@ -76,62 +79,114 @@ async def find_rest(
     `elsewhere` on a new instance at each call. `unaided` are plays of players that know no hint. A sentence tells
     something if both conditions hold:
 
-    * It is not ordinary (`_OrdinarySentences`). No player reads a sentence of its form before the words are sent,
-      without the words, with random words in their place, or in `unaided`. So a word that works like any other tells
-      nothing, for example the first guess of a search.
+    * It is not ordinary (`_Ordinary`). No player reads a sentence of its form before the words are sent, without the
+      words, with random words in their place, or in `unaided`. So a word that works like any other tells nothing, for
+      example the first guess of a search.
     * Another instance lacks the sentence at this turn, or the sentence names a later move.
+
+    An observation as a whole (`_Reader.read_whole`) tells something if no player reads the same in these plays, and
+    another instance lacks it at this turn. So a program cannot tell something by choosing among known sentences.
     """
     moves = list(own.actions)
     spells = [move for move in moves if contains(move, words)]
     if not spells:
         return Rest(moves, [])
     first, echo, sent = moves.index(spells[0]), find_words(spells), find_words(moves)
-    ordinary = _OrdinarySentences()
-    await trio.to_thread.run_sync(ordinary.add, own.observations[: first + 1], echo)
+    before = own.observations[: first + 1]
+    reader = await trio.to_thread.run_sync(_Reader.make, before, any(map(_has_calls, spells)))
+    ordinary = _Ordinary(reader)
+    await trio.to_thread.run_sync(ordinary.add, before, echo)
     without_words = (play for play in unaided if leave_out(play.actions, words) == list(play.actions))
-    for play in islice(without_words, MOST_UNAIDED):
+    for play in _take_readable(without_words):
         await trio.to_thread.run_sync(ordinary.add, play.observations, frozenset())
-    told = await trio.to_thread.run_sync(_find_told, own, first, echo)
     others = _make_others(own, words, first, draw)
     for other in others:
         play = await here(other)
         await trio.to_thread.run_sync(ordinary.add, play.observations, echo | (find_words(other) - sent))
+    told = await trio.to_thread.run_sync(reader.find_told, own, first, echo)
     told = await trio.to_thread.run_sync(ordinary.drop, told, echo)
     if not all(each.names_move for each in told):
-        shown = [await trio.to_thread.run_sync(_split_turns, await elsewhere(moves)) for _ in range(ELSEWHERE)]
+        plays = [await elsewhere(moves) for _ in range(ELSEWHERE)]
+        shown = [await trio.to_thread.run_sync(reader.read_turns, play.observations, echo) for play in plays]
         told = [each for each in told if each.names_move or not all(_has_at(turns, each) for turns in shown)]
     end = min((each.turn for each in told), default=len(moves))
     return Rest(leave_out(moves[:end], words), [each[:end] for each in others[1:]])
 
 
-class _OrdinarySentences:
-    """Sentences that a player reads without the words."""
+class _Reader(NamedTuple):
+    """Reads sentences, and observations as a whole."""
 
-    def __init__(self) -> None:
+    known: frozenset[Sentence]
+    """The sentences that the player read before the words."""
+    has_calls: bool
+    """True if the words are in calls of tools."""
+
+    @staticmethod
+    def make(before: Iterable[str], has_calls: bool) -> "_Reader":
+        """Make a reader. `before` are the observations before the words."""
+        return _Reader(frozenset(_split_sentences(before)), has_calls)
+
+    def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
+        """Return the words and signs of a text without the echo, or in a game its known sentences.
+
+        A tool that takes a word which nothing states should answer as to any other word, so all of its text counts. A
+        game may answer each word in another way, such as a guess. So only the known sentences count there: the game may
+        choose, order or repeat them.
+        """
+        if not self.has_calls:
+            return "\n".join(" ".join(each) for each in _split_sentences([text]) if each in self.known)
+        found = _WORD_OR_SIGN.findall(text[:READ_CHARACTERS])
+        return " ".join(word for word in found if normalise_visible(word) not in echo)
+
+    def find_told(self, play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:
+        """Return all that a player reads after the move of turn `first` and before the last move."""
+        told = dict[_Told, None]()
+        for turn in range(first + 1, len(play.actions)):
+            later = find_words(play.actions[turn:]) - echo
+            told[_Told(self.read_whole(play.observations[turn], echo), turn, names_move=False)] = None
+            for sentence in _split_sentences([play.observations[turn]]):
+                told[_Told(sentence, turn, not later.isdisjoint(sentence))] = None
+        return list(told)
+
+    def read_turns(self, texts: Iterable[str], echo: frozenset[str]) -> list[set[Sentence | Whole]]:
+        """Return the sentences and the whole of each observation."""
+        return [{*_split_sentences([text]), self.read_whole(text, echo)} for text in texts]
+
+
+class _Ordinary:
+    """What a player reads without the words."""
+
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
         self._by_form = defaultdict[SentenceForm, Counter[Sentence]](Counter)
+        self._wholes = {""}
 
     def add(self, texts: Iterable[str], echo: frozenset[str]) -> None:
-        """Add the sentences of texts. The words in `echo` do not count: a program may repeat what it was sent."""
-        for sentence in _split_sentences(texts):
-            self._by_form[_read_form(sentence, echo)][_drop_echo(sentence, echo)] += 1
+        """Add the observations of a play. The words in `echo` do not count: a program may repeat what it was sent."""
+        for text in texts:
+            self._wholes.add(self._reader.read_whole(text, echo))
+            for sentence in _split_sentences([text]):
+                self._by_form[_read_form(sentence, echo)][_drop_echo(sentence, echo)] += 1
 
-    def drop(self, told: Sequence[_Told], echo: frozenset[str]) -> list[_Told]:
-        """Return the sentences that are not ordinary. A sentence is ordinary if there is one of its form.
+    def drop(self, told: Iterable[_Told], echo: frozenset[str]) -> list[_Told]:
+        """Return what is not ordinary. A sentence is ordinary if there is one of its form.
 
         A few sentences are also ordinary if the words of their form come from similar ones (`_is_mixed`).
         """
-        left = [each for each in told if not self._have(each.sentence, echo)]
+        left = [each for each in told if not self._have(each.what, echo)]
         if len(left) > MOST_FORMS:
             return left
-        return [each for each in left if not self._is_mixed(_read_form(each.sentence, echo))]
+        return [each for each in left if isinstance(each.what, str) or not self._is_mixed(_read_form(each.what, echo))]
 
-    def _have(self, sentence: Sentence, echo: frozenset[str]) -> bool:
-        """Return True if there is a sentence of this form.
+    def _have(self, what: Sentence | Whole, echo: frozenset[str]) -> bool:
+        """Return True if there is this whole observation, or a sentence of this form.
 
         A different sentence does not count if only one was read, more than once: `Humming: 7` after `Humming: 0`.
         """
-        alike = self._by_form.get(_read_form(sentence, echo), Counter[Sentence]())
-        return len(alike) > 1 or alike.total() == 1 or _drop_echo(sentence, echo) in alike
+        if isinstance(what, str):
+            return what in self._wholes
+        alike = self._by_form.get(_read_form(what, echo), Counter[Sentence]())
+        return len(alike) > 1 or alike.total() == 1 or _drop_echo(what, echo) in alike
 
     def _is_mixed(self, form: SentenceForm) -> bool:
         """Return True if similar forms together have all of these words: `green grey yellow` is mixed from `green grey`
@@ -141,24 +196,23 @@ class _OrdinarySentences:
         return form <= frozenset().union(*similar)
 
 
-def _find_told(play: PlayerView[Acted], first: int, echo: frozenset[str]) -> list[_Told]:
-    """Return the sentences that a player reads after the move of turn `first` and before the last move."""
-    told = dict[Sentence, _Told]()
-    for turn in range(first + 1, len(play.actions)):
-        later = find_words(play.actions[turn:]) - echo
-        for sentence in _split_sentences(play.observations[turn : turn + 1]):
-            told.setdefault(sentence, _Told(sentence, turn, not later.isdisjoint(sentence)))
-    return list(told.values())
+def _take_readable(plays: Iterable[PlayerView[Acted]]) -> Iterator[PlayerView[Acted]]:
+    """Yield the first plays, up to UNAIDED_CHARACTERS together. A program may write long observations."""
+    left = UNAIDED_CHARACTERS
+    for play in plays:
+        left -= sum(min(len(text), READ_CHARACTERS) for text in play.observations)
+        if left < 0:
+            return
+        yield play
 
 
-def _split_turns(play: PlayerView[Acted]) -> list[set[Sentence]]:
-    """Return the sentences of each observation."""
-    return [set(_split_sentences([text])) for text in play.observations]
+def _has_calls(move: str | Move) -> bool:
+    return isinstance(move, Move) and bool(move.calls)
 
 
-def _has_at(turns: Sequence[set[Sentence]], told: _Told) -> bool:
-    """Return True if a play has this sentence after as many moves."""
-    return told.turn < len(turns) and told.sentence in turns[told.turn]
+def _has_at(turns: Sequence[set[Sentence | Whole]], told: _Told) -> bool:
+    """Return True if a player reads the same after as many moves in another play."""
+    return told.turn < len(turns) and told.what in turns[told.turn]
 
 
 def _drop_echo(sentence: Sentence, echo: frozenset[str]) -> Sentence:

@@ -59,6 +59,61 @@ async def test_a_number_that_is_always_the_same_without_a_word_is_a_blank(blank,
     assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == left
 
 
+ROWS = [f"Lever {row} is rusty." for row in (1, 2, 4, 7)]
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda right: [f"Lever {right} is rusty."],
+        lambda right: [row for row in ROWS if str(right) not in row],
+        lambda right: sorted(ROWS, key=lambda row: str(right) not in row),
+        lambda right: [*ROWS, f"Lever {right} is rusty."],
+    ],
+    ids=["one", "the others", "first", "twice"],
+)
+@pytest.mark.parametrize("at", ["say:xyzzy", "list"])
+async def test_a_word_that_chooses_among_lines_that_were_shown_before_tells_something(choose, at):
+    """A program may choose, order or repeat lines. Without the word it shows all of them."""
+
+    def levers(right, moves):
+        chosen = choose(right) if "say:xyzzy" in moves and moves[-1] == at else ROWS
+        return "\n".join(["A hall.", *chosen, LISTED])
+
+    moves = ("look", "say:xyzzy", "list", "pull:7")
+    assert await drop(levers, moves, ["xyzzy"]) == (["look"] if at == "say:xyzzy" else ["look", "list"])
+    assert await drop(levers, moves, ["ghost"]) == list(moves)
+
+
+async def test_a_sentence_counts_at_each_turn():
+    """At first the program shows every sentence, then only one."""
+    names = ["first", "second", "third", "fourth", "fifth"]
+
+    def levers(right, moves):
+        if "say:xyzzy" not in moves:
+            return LISTED
+        shown = names if moves[-1] == "say:xyzzy" else [names[right % 5]]
+        return "\n".join(f"It is the {name} of them." for name in shown)
+
+    assert await drop(levers, ("say:xyzzy", "look", "pull:7"), ["xyzzy"]) == ["look"]
+
+
+async def test_a_word_that_shows_lines_again_tells_nothing():
+    """The same lines are shown again without the word, or on any instance."""
+
+    def hall(right, moves):
+        rows = ROWS if right % 2 else ROWS[::-1]
+        again = not moves or moves[-1] in ("look", "say:xyzzy")
+        return "\n".join([*(rows if again else ["It is dark."]), LISTED])
+
+    assert await drop(hall, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look", "pull:7"]
+
+    def cellar(_, moves):
+        return "\n".join([*(ROWS[:2] if moves and moves[-1] == "say:xyzzy" else ROWS), LISTED])
+
+    assert await drop(cellar, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look", "pull:7"]
+
+
 async def test_a_word_may_tell_something_later():
     def levers(right, moves):
         hums = "say:xyzzy" in moves and moves[-1] == "look"
@@ -184,9 +239,6 @@ async def test_a_word_that_is_sent_nowhere_else_tells_something_about_its_instan
 
 
 async def test_words_in_calls_are_replaced_by_words_that_a_tool_takes():
-    def call(**arguments):
-        return Move("", (ToolCall("find", json.dumps(arguments)),))
-
     def service(right, moves):
         if not moves:
             return "A desk."
@@ -195,10 +247,55 @@ async def test_words_in_calls_are_replaced_by_words_that_a_tool_takes():
             return "Refused."
         return f"Order {right}." if WANTED(sent) else "No order."
 
-    first, second = call(name="xyzzy", count=41), call(name="order", count=77)
+    first, second = call("find", name="xyzzy", count=41), call("find", name="order", count=77)
     for wanted, left in ((lambda sent: sent["name"] == "xyzzy", []), (lambda _: True, [second])):
         WANTED = wanted  # noqa: N806
         assert await drop(service, (first, second), ["xyzzy"], 77) == left
+
+
+def call(tool, /, **arguments):
+    return Move("", (ToolCall(tool, json.dumps(arguments)),))
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        lambda right, known: [{"id": row} for row in (1, 2, 4, 7) if row == right or not known],
+        lambda right, known: sorted((1, 2, 4, 7), key=lambda row: row != right) if known else [1, 2, 4, 7],
+        lambda right, known: {"due": right if known else 1 + (right + 2) % 7},
+        lambda right, known: f"Lever {'*' if known else ''}{right}, lever {'' if known else '*'}1",
+        lambda right, known: " ".join(name.upper() if known and right == 7 else name for name in ("west", "east")),
+    ],
+    ids=["one", "first", "decoy", "star", "capitals"],
+)
+async def test_a_value_that_changes_what_a_tool_answers_tells_something(tell):
+    """A tool that takes a value which nothing states should answer as to any other value."""
+
+    def service(right, moves):
+        known = any("xyzzy" in each.calls[0].arguments for each in moves)
+        return json.dumps(tell(right, known)) if moves and moves[-1].calls[0].name == "list" else "Done."
+
+    moves = (call("list", by="xyzzy"), call("get", id=7))
+    assert await drop(service, moves, ["xyzzy"]) == []
+    # The value may be sent first, and the tool may tell something in a later call.
+    moves = (call("note", text="xyzzy"), call("list"), call("get", id=7))
+    assert await drop(service, moves, ["xyzzy"]) == [moves[1]]
+
+
+async def test_a_value_that_a_tool_takes_as_any_other_tells_nothing():
+    def service(right, moves):
+        limits = [json.loads(each.calls[0].arguments).get("limit", 0) for each in moves]
+        rows = [f"Order {row}" for row in range(right, right + 9)]
+        return json.dumps({"limit": limits[-1], "rows": rows[: limits[-1]]}) if moves else "A desk."
+
+    moves = (call("list", limit=100), call("get", id=7, limit=0))
+    assert await drop(service, moves, ["100"]) == [moves[1]]
+
+    def greeting(_, moves):
+        return "Good morning, expert." if moves and "xyzzy" in moves[-1].calls[0].arguments else "Who are you?"
+
+    moves = (call("greet", name="xyzzy"), call("get", id=7))
+    assert await drop(greeting, moves, ["xyzzy"]) == [moves[1]]
 
 
 async def test_without_the_words_all_moves_are_left():

@@ -366,6 +366,32 @@ async def test_a_word_that_chooses_among_listed_actions_is_a_gift(sandbox, told)
         assert (await audit(sandbox, asked)).finding == found
 
 
+PARCELS = """
+class ParcelsEnv(ToolUseBaseEnv):
+    def reset(self, seed):
+        self.names = random.Random(seed).sample(["amber", "birch", "coral", "denim", "ember", "fjord", "grove"], 7)
+        self._state = {"sent": []}
+        self._user_messages = ["One parcel of the list is damaged. Send this parcel, and no other."]
+        self._message_criteria = [lambda state: state["sent"] == self.names[:1]]
+        return self._user_messages[0], {}
+    def tool_list(self, order: str) -> str:
+        return "\\n".join(self.names if ORDERED else sorted(self.names))
+    def tool_send(self, name: str) -> str:
+        self._state["sent"].append(name)
+        return "Sent."
+    def solution(self):
+        return [("list", {"order": "xyzzy"}), ("send", {"name": self.names[0]})]
+"""
+
+
+async def test_a_value_that_makes_a_tool_order_its_list_is_a_gift(sandbox):
+    """All answers have the same names."""
+    hint = "List in the order xyzzy. Then send the first parcel."
+    ordered = PARCELS.replace("ORDERED", 'order == "xyzzy"')
+    assert await gift_of_solutions(sandbox, ordered, "tools", hint) == FOUND
+    assert await gift_of_solutions(sandbox, PARCELS.replace("ORDERED", "True"), "tools", hint) == ""
+
+
 # Each answer states what remains of the numbers, and so at last the number.
 REMAINING = """
 import random
