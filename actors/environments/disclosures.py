@@ -43,7 +43,7 @@ Sentence: TypeAlias = tuple[str, ...]
 SentenceForm: TypeAlias = frozenset[str]
 """The words of a sentence, with "#" for each number and "*" for each other short word."""
 Whole: TypeAlias = str
-"""What is compared of an observation as a whole (`_Reader.read_whole`)."""
+"""A whole observation, as `_TextReader.read_whole` returns it."""
 
 
 class _Told(NamedTuple):
@@ -84,7 +84,7 @@ async def find_rest(
       example the first guess of a search.
     * Another instance lacks the sentence at this turn, or the sentence names a later move.
 
-    An observation as a whole (`_Reader.read_whole`) tells something if no player reads the same in these plays, and
+    An observation as a whole (`_TextReader.read_whole`) tells something if no player reads the same in these plays, and
     another instance lacks it at this turn. So a program cannot tell something by choosing among known sentences.
     """
     moves = list(own.actions)
@@ -93,7 +93,7 @@ async def find_rest(
         return Rest(moves, [])
     first, echo, sent = moves.index(spells[0]), find_words(spells), find_words(moves)
     before = own.observations[: first + 1]
-    reader = await trio.to_thread.run_sync(_Reader.make, before, any(map(_has_calls, spells)))
+    reader = await trio.to_thread.run_sync(_TextReader.make, before, any(map(_has_calls, spells)))
     ordinary = _Ordinary(reader)
     await trio.to_thread.run_sync(ordinary.add, before, echo)
     without_words = (play for play in unaided if leave_out(play.actions, words) == list(play.actions))
@@ -113,7 +113,7 @@ async def find_rest(
     return Rest(leave_out(moves[:end], words), [each[:end] for each in others[1:]])
 
 
-class _Reader(NamedTuple):
+class _TextReader(NamedTuple):
     """Reads sentences, and observations as a whole."""
 
     known: frozenset[Sentence]
@@ -122,9 +122,9 @@ class _Reader(NamedTuple):
     """True if the words are in calls of tools."""
 
     @staticmethod
-    def make(before: Iterable[str], has_calls: bool) -> "_Reader":
+    def make(before: Iterable[str], has_calls: bool) -> "_TextReader":
         """Make a reader. `before` are the observations before the words."""
-        return _Reader(frozenset(_split_sentences(before)), has_calls)
+        return _TextReader(frozenset(_split_sentences(before)), has_calls)
 
     def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
         """Return the words and signs of a text without the echo, or in a game its known sentences.
@@ -154,9 +154,9 @@ class _Reader(NamedTuple):
 
 
 class _Ordinary:
-    """What a player reads without the words."""
+    """The sentences and whole observations that a player reads without the words."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: _TextReader) -> None:
         self._reader = reader
         self._by_form = defaultdict[SentenceForm, Counter[Sentence]](Counter)
         self._wholes = {""}

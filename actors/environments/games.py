@@ -61,7 +61,7 @@ class GameAdmission(Admission[str]):
         super().__init__(self.form)
         self.values: tuple[str, ...] = ()
         self.unaided: Sequence[PlayerView[str]] = ()
-        """The plays of unsolved instances in which no word is sent that a player can know from a solution alone."""
+        """The plays of unsolved instances without the words that only a solution tells."""
 
     async def begin(self) -> None:
         await self.form.probe(self.form.seed(0), self.form.anything)
