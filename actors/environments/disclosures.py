@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeAlias
 import msgspec
 import trio
 
-from actors.environments.gifts import ANY_WORD, Acted, PlayerView, contains, find_words, leave_out
+from actors.environments.gifts import ANY_WORD, Acted, PlayerView, contain, find_words, leave_out
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, normalise_visible
@@ -88,7 +88,7 @@ async def find_rest(
     another instance lacks it at this turn. So a program cannot tell something by choosing among known sentences.
     """
     moves = list(own.actions)
-    spells = [move for move in moves if contains(move, words)]
+    spells = [move for move in moves if contain([move], words)]
     if not spells:
         return Rest(moves, [])
     first, echo, sent = moves.index(spells[0]), find_words(spells), find_words(moves)
@@ -96,7 +96,7 @@ async def find_rest(
     reader = await trio.to_thread.run_sync(_TextReader.make, before, any(map(_has_calls, spells)))
     ordinary = _Ordinary(reader)
     await trio.to_thread.run_sync(ordinary.add, before, echo)
-    without_words = (play for play in unaided if leave_out(play.actions, words) == list(play.actions))
+    without_words = (play for play in unaided if not contain(play.actions, words))
     for play in _take_readable(without_words):
         await trio.to_thread.run_sync(ordinary.add, play.observations, frozenset())
     others = _make_others(own, words, first, draw)
@@ -244,7 +244,7 @@ def _make_others(play: PlayerView[Acted], words: Sequence[str], first: int, draw
     found = [leave_out(play.actions, words)]
     for _ in range(CONTROLS):
         control = [_replace_words(move, words, seen, signs, draw) for move in play.actions]
-        if leave_out(control, words) == control:
+        if not contain(control, words):
             found.append(control)
     return found
 
@@ -280,7 +280,7 @@ def _replace_words(
 
     Parts that the player has seen stay, unless it has seen them all.
     """
-    if not contains(move, words):
+    if not contain([move], words):
         return move
     parts = {part for part in find_words([move]) if any(part in word for word in words)}
     parts = parts - seen or parts

@@ -24,7 +24,7 @@ from actors.environments.disclosures import REST_PLAYS, find_rest
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
     PlayerView,
-    contains,
+    contain,
     find_common_sequence,
     find_solving_words,
     find_tellings,
@@ -243,7 +243,7 @@ class GameAdmission(Admission[str]):
         """Return the plays of unsolved instances without the words. Random play also sends actions of a solution."""
         solved = set(map(self.form.seed, range(len(self.form.solutions))))
         plays = (_view(play) for play in self.form.transcripts if play.seed not in solved)
-        return [play for play in plays if not any(contains(action, hidden) for action in play.actions)]
+        return [play for play in plays if not contain(play.actions, hidden)]
 
     def view_plays(self, index: int) -> list[tuple[PlayerView[str], bool]]:
         """Return the plays of a solved instance, each with True if its actions are the actions of the solution."""

@@ -217,17 +217,18 @@ def leave_out(actions: Iterable[Acted], words: Sequence[str]) -> list[Acted]:
     """Return the actions without the ones that contain a word. A message with several calls keeps its other calls."""
     left = list[Acted]()
     for action in actions:
-        if not contains(action, words):
+        if not contain([action], words):
             left.append(action)
         elif isinstance(action, Move):
-            calls = tuple(call for call in action.calls if not contains(Move("", (call,)), words))
+            calls = tuple(call for call in action.calls if not contain([Move("", (call,))], words))
             left += [dataclasses.replace(action, calls=calls)] if calls else []
     return left
 
 
-def contains(action: str | Move, words: Iterable[str]) -> bool:
-    """Return True if an action contains one of the words."""
-    return not set(words).isdisjoint(_split_action(action))
+def contain(actions: Iterable[str | Move], words: Iterable[str]) -> bool:
+    """Return True if one of the actions contains one of the words."""
+    words = set(words)
+    return any(not words.isdisjoint(_split_action(action)) for action in actions)
 
 
 def _read_listed(observation: str) -> Sequence[str]:

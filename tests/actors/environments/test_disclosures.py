@@ -6,7 +6,7 @@ import random
 import pytest
 
 from actors.environments.disclosures import CONTROLS, find_rest
-from actors.environments.gifts import PlayerView, contains
+from actors.environments.gifts import PlayerView, contain
 from actors.text.conversation import Move
 from spade.protocol import ToolCall
 
@@ -316,7 +316,7 @@ async def test_words_are_replaced_by_others_that_the_program_may_take_as_well():
         assert len(rest.replaced) == CONTROLS
         for first, *others in rest.replaced:
             assert others == list(moves[1:])
-            assert not contains(first, words)
+            assert not contain([first], words)
             assert not isinstance(first, Move) or set(json.loads(first.calls[0].arguments)) == {"limit", "last"}
     signs = await find_rest(await here(("^_^",)), ["^_^"], here, here, (), random.Random(5))
     assert signs == ([], [])
