@@ -5,7 +5,9 @@ import random
 
 import pytest
 
-from actors.environments.disclosures import CONTROLS, find_rest
+from actors.environments.disclosures import find_rest
+from actors.environments.disclosures.controls import CONTROLS
+from actors.environments.disclosures.sentences import MOST_SENTENCES, split_sentences
 from actors.environments.gifts import PlayerView, contain
 from actors.text.conversation import Move
 from spade.protocol import ToolCall
@@ -320,3 +322,128 @@ async def test_words_are_replaced_by_others_that_the_program_may_take_as_well():
             assert not isinstance(first, Move) or set(json.loads(first.calls[0].arguments)) == {"limit", "last"}
     signs = await find_rest(await here(("^_^",)), ["^_^"], here, here, (), random.Random(5))
     assert signs == ([], [])
+
+
+async def test_another_word_stands_in_all_places_of_a_word():
+    """A player may invent a name and use it twice."""
+
+    def mail(_, moves):
+        names = [json.loads(each.calls[0].arguments)["name"] for each in moves]
+        return "No such folder." if len(names) > 1 and names[0] != names[1] else "Done."
+
+    moves = (call("create", name="archive"), call("move", name="archive"))
+    own = PlayerView(moves, [mail(7, moves[:turn]) for turn in range(3)])
+
+    async def here(moves):
+        return PlayerView(moves, [mail(7, moves[:turn]) for turn in range(len(moves) + 1)])
+
+    rest = await find_rest(own, ["archive"], here, here, (), random.Random(5))
+    assert len(rest.replaced) == CONTROLS
+    for control in rest.replaced:
+        first, second = (json.loads(each.calls[0].arguments)["name"] for each in control)
+        assert first == second != "archive"
+
+
+async def test_other_words_are_words_that_the_player_has_seen():
+    """A program could tell something to every row of random letters, which nobody sends."""
+
+    def tell(right, moves):
+        if not moves:
+            return "Ask the warden about levers. Each phrase counts."
+        return f"Lever {right}." if not set("qxzj").isdisjoint(moves[-1].calls[0].arguments) else "A shrug."
+
+    moves = (call("ask", about="quixzj"), call("pull", lever=7))
+    assert await drop(tell, moves, ["quixzj"]) == []
+
+
+async def test_the_other_words_of_a_spell_are_no_echo():
+    """A program may choose among the words that come with the secret."""
+
+    def rank(right, moves):
+        sent = json.loads(moves[-1].calls[0].arguments) if moves else {}
+        return f"{sent['levers'][right % 3]}" if sent.get("rule") == "xyzzy" else "No such rule."
+
+    moves = (call("rank", levers=["red", "green", "blue"], rule="xyzzy"), call("pull", lever="green"))
+    assert await drop(rank, moves, ["xyzzy"]) == []
+
+    def warden(right, moves):
+        known = bool(moves) and "xyzzy" in moves[-1]
+        return f"{moves[-1].split()[2 + right % 3]}\n{LISTED}" if known else f"A shrug.\n{LISTED}"
+
+    assert await drop(warden, ("ask xyzzy red green blue", "pull:green"), ["xyzzy"]) == []
+
+
+async def test_a_tool_tells_something_if_it_answers_a_call_otherwise():
+    """The same texts are answers of other calls: of another tool, or about another lever."""
+
+    def ask(right, moves):
+        if not moves:
+            return "A desk."
+        name, sent = moves[-1].calls[0].name, json.loads(moves[-1].calls[0].arguments)
+        told = sent["lever"] == right and (name == "check" or sent.get("about") == "xyzzy")
+        return "It hums." if told else "Quiet."
+
+    moves = (call("ask", about="xyzzy", lever=7), call("check", lever=7), call("pull", lever=7))
+    assert await drop(ask, moves, ["xyzzy"]) == []
+
+    def tune(right, moves):
+        noise = random.Random(f"{right} {len(moves)}")
+        hums = moves and json.loads(moves[-1].calls[0].arguments).get("lever") == right
+        known = any("xyzzy" in each.calls[0].arguments for each in moves)
+        return ("" if hums else "Quiet.") if known else noise.choice(["", "Quiet."])
+
+    moves = (call("tune", to="xyzzy"), *(call("check", lever=lever) for lever in range(1, 9)), call("pull", lever=7))
+    assert len(await drop(tune, moves, ["xyzzy"])) < len(moves) - 2
+
+
+async def test_a_tool_may_tell_something_by_spaces():
+    def rows(right, moves):
+        known = bool(moves) and "xyzzy" in moves[-1].calls[0].arguments
+        return "\n".join(f"{' ' if known and row == right else ''}Lever {row}" for row in (1, 2, 4, 7))
+
+    assert await drop(rows, (call("list", by="xyzzy"), call("pull", lever=7)), ["xyzzy"]) == []
+
+
+async def test_moves_that_carry_the_instance_prove_nothing_on_another_instance():
+    """The program follows a name that it tells at first, so the same moves lead to the same texts everywhere."""
+
+    def halls(instance, moves):
+        entered = [int(move.removeprefix("enter:hall")) for move in moves if move.startswith("enter:")]
+        kind = ["rusty", "bent", "loose"][(entered[-1] if entered else instance) % 3]
+        told = f"Take the {kind} one." if moves and moves[-1] == "say:xyzzy" else "A shrug."
+        return f"{told if moves else f'Hall{instance}.'} Actions: look enter:WHERE say:WHAT pull:1 pull:7"
+
+    moves = ("enter:hall7", "look", "say:xyzzy", "pull:7")
+    assert await drop(halls, moves, ["xyzzy"]) == ["enter:hall7", "look"]
+
+
+async def test_a_blank_is_no_mixture():
+    """A line with the same words stands beside the blank."""
+
+    def levers(right, moves):
+        hums = right if moves and moves[-1] == "say:xyzzy" else 0
+        return f"Was humming: 0\nHumming: {hums}\n{LISTED}"
+
+    assert await drop(levers, ("look", "say:xyzzy", "pull:7"), ["xyzzy"]) == ["look"]
+
+
+async def test_a_split_of_known_lines_tells_nothing_if_every_word_makes_another():
+    """A hint may name the first question of a search. Each question leaves other lines."""
+    houses = [f"House {number} is lit." for number in range(100, 1000, 90)]
+
+    def street(right, moves):
+        low, high = 0, 999
+        for move in moves:
+            asked = int(move.removeprefix("ask:"))
+            low, high = (max(low, asked), high) if right * 100 >= asked else (low, min(high, asked - 1))
+        return "\n".join(house for house in houses if low <= int(house.split()[1]) <= high)
+
+    moves = ("ask:500", "ask:700", "ask:820")
+    assert await drop(street, moves, ["500"]) == ["ask:700", "ask:820"]
+
+
+async def test_few_sentences_of_an_observation_are_read():
+    def lines(right, moves):
+        return "\n".join(f"{right} {'x' * (row % 99)}{row}" for row in range(9_999))
+
+    assert len(list(split_sentences([lines(7, ())]))) == MOST_SENTENCES

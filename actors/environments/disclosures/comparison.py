@@ -1,0 +1,139 @@
+"""Compare what a player reads after certain words with what it reads in the controls, and on other instances."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Generic, NamedTuple, TypeAlias
+
+from actors.environments.disclosures.controls import Control, ControlSet
+from actors.environments.disclosures.sentences import OrdinarySentences, Sentence, split_sentences
+from actors.environments.gifts import ANY_WORD, Acted, PlayerView, find_words
+from actors.environments.tools.evidence import READ_CHARACTERS
+from actors.text.conversation import Move
+from actors.text.leaks import normalise_visible
+
+UNAIDED_CHARACTERS = 1 << 20
+"""At most this many characters of plays without the hint are read."""
+
+Whole: TypeAlias = str
+"""A whole observation, as `Comparison.read_whole` returns it."""
+
+
+class Told(NamedTuple):
+    """Something that a player reads after the words, and that may tell something."""
+
+    what: Sentence | Whole
+    turn: int
+    """The number of moves before it."""
+    names_move: bool
+    """True if it is a sentence with a word of a later move."""
+
+
+class Comparison(Generic[Acted]):
+    """The comparison of a play with its controls. `plays` are the plays of all controls."""
+
+    def __init__(self, own: PlayerView[Acted], controls: ControlSet[Acted], plays: Sequence[PlayerView[Acted]]) -> None:
+        self._own: PlayerView[Acted] = own
+        self._controls: ControlSet[Acted] = controls
+        self._plays: list[tuple[Control[Acted], PlayerView[Acted]]] = list(zip(controls.all, plays, strict=True))
+        self._before = own.observations[: controls.first + 1]
+        self._turns = range(controls.first + 1, len(own.actions))  # no move follows the last observation
+        self._known = frozenset(split_sentences(self._before))
+        self._has_calls = any(map(_has_calls, controls.spells))
+
+    def find_told(self, unaided: Iterable[PlayerView[Acted]]) -> list[Told]:
+        """Return all sentences that are not ordinary, and all whole observations that are odd.
+
+        `unaided` are plays of players that know no hint.
+        """
+        known: list[tuple[Sequence[str], frozenset[str]]] = [(self._before, frozenset())]
+        known += [(play.observations, frozenset[str]()) for play in _take_readable(unaided)]
+        known += [(play.observations, control.echo) for control, play in self._plays]
+        ordinary = OrdinarySentences()
+        for texts, echo in known:
+            ordinary.add(texts, echo)
+        read = {turn: list(split_sentences([self._own.observations[turn]])) for turn in self._turns}
+        others = ordinary.find_others(chain.from_iterable(read.values()), self._controls.echo)
+        spelled = find_words(self._controls.spells)
+        later = {turn: find_words(self._own.actions[turn:]) - spelled for turn in self._turns}
+        told = [
+            Told(sentence, turn, not later[turn].isdisjoint(sentence))
+            for turn in self._turns
+            for sentence in read[turn]
+            if sentence in others
+        ]
+        seen = {self.read_whole(text, echo) for texts, echo in known for text in texts}
+        return told + list(self._find_odd_wholes(seen))
+
+    def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
+        """Return a text without the echo, or in a game its known sentences.
+
+        A tool that takes a word which nothing states should answer as to any other word, so all of its text counts. A
+        game may answer each word in another way, such as a guess. So only the sentences count there that the player
+        read before the words: the game may choose, order or repeat them.
+        """
+        if not self._has_calls:
+            return "\n".join(" ".join(each) for each in split_sentences([text]) if each in self._known)
+        return ANY_WORD.sub(lambda word: "" if normalise_visible(word[0]) in echo else word[0], text[:READ_CHARACTERS])
+
+    def _find_odd_wholes(self, seen: set[Whole]) -> Iterator[Told]:
+        """Yield the whole observations that are odd.
+
+        A tool's answer is odd if it differs from the answers to the same move in all controls. In a game, known
+        sentences are odd if they are not in `seen`, unless the controls with other words differ here as well.
+        """
+        for turn in self._turns:
+            whole = self.read_whole(self._own.observations[turn], self._controls.echo)
+            if self._has_calls:
+                odd = whole not in self._read_controls(turn, self._plays)
+            else:
+                odd = bool(whole) and whole not in seen and len(self._read_controls(turn, self._plays[1:])) < 2
+            if odd:
+                yield Told(whole, turn, names_move=False)
+
+    def _read_controls(self, turn: int, plays: Iterable[tuple[Control[Acted], PlayerView[Acted]]]) -> set[Whole]:
+        """Return the whole observations of controls after the same move."""
+        found = ((control, play.observations, control.turns[turn]) for control, play in plays)
+        return {self.read_whole(texts[at], control.echo) for control, texts, at in found if 0 <= at < len(texts)}
+
+    def keep_telling(self, told: Iterable[Told], others: Iterable[PlayerView[Acted]]) -> list[Told]:
+        """Return what has a word of a later move, and what tells something about the instance.
+
+        `others` are plays of the same moves on other instances. Something tells nothing about the instance if all of
+        them show it at the same turn.
+        """
+        shown = list(map(self._read_turns, others))
+        return [
+            each
+            for each in told
+            if each.names_move or not all(each.what in turns.get(each.turn, ()) for turns in shown)
+        ]
+
+    def _read_turns(self, other: PlayerView[Acted]) -> dict[int, set[Sentence | Whole]]:
+        """Return what another instance shows at each turn of the same moves, before a move that carries the instance.
+
+        A move carries the instance if it has a word that its own instance states and the other one does not, such as a
+        name in the first observation. Then the program may answer as on the play's own instance.
+        """
+        shown, stated, there = dict[int, set[Sentence | Whole]](), set[str](), set[str]()
+        for turn, (text, same) in enumerate(zip(other.observations, self._own.observations, strict=False)):
+            sentences = list(split_sentences([text]))
+            shown[turn] = set(sentences) | {self.read_whole(text, self._controls.echo)}
+            there.update(*sentences)
+            stated.update(*split_sentences([same]))
+            if not find_words(self._own.actions[turn : turn + 1]).isdisjoint(stated - there):
+                break
+        return shown
+
+
+def _take_readable(plays: Iterable[PlayerView[Acted]]) -> Iterator[PlayerView[Acted]]:
+    """Yield the first plays, up to UNAIDED_CHARACTERS together. A program may write long observations."""
+    left = UNAIDED_CHARACTERS
+    for play in plays:
+        left -= sum(min(len(text), READ_CHARACTERS) for text in play.observations)
+        if left < 0:
+            return
+        yield play
+
+
+def _has_calls(move: str | Move) -> bool:
+    return isinstance(move, Move) and bool(move.calls)
