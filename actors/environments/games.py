@@ -218,7 +218,7 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Return True if a solution always wins without the words, or with random words, and without what they tell."""
+        """Return True if a solution always wins without the words, or with other words, and without what they tell."""
         solution, seed, others = self.form.solutions[index], self.form.seed(index), count(len(self.form.solutions))
 
         async def view(seed: int, actions: Sequence[str]) -> PlayerView[str]:
