@@ -53,7 +53,7 @@ class ControlSet(NamedTuple, Generic[Acted]):
 def make_controls(play: PlayerView[Acted], words: Sequence[str], draw: random.Random) -> ControlSet[Acted]:
     """Make the controls of a play that sends the words.
 
-    There is no control with other words if a word cannot be replaced, such as a word of signs.
+    A control is left out if a word cannot be replaced, such as a word of signs.
     """
     spells = [move for move in play.actions if contain([move], words)]
     first = play.actions.index(spells[0])
@@ -101,8 +101,8 @@ class _WordSource(NamedTuple):
     def draw(self, word: str, draw: random.Random) -> str:
         """Return another word of the same kind, if possible of the same length.
 
-        A long word is replaced by one that the player has seen, or by random letters if there is none. If possible, a
-        number does not begin with 0.
+        A long word is replaced by one that the player has seen, or else by random letters. If possible, a number does
+        not begin with 0.
         """
         if len(word) >= LEAST and word.isalpha() and self.shown:
             return draw.choice([other for other in self.shown if len(other) == len(word)] or self.shown)

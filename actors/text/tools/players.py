@@ -15,9 +15,9 @@ HINT = r"""
 Write one hint of two or three sentences:
 - the phases in which the requests are best done, and what each of the tools is for in them;
 - which tools look right and mislead, and what stands in the way of a call that is refused.
-It has to hold for every seed. State no value of a record or of an argument: no name, number, date, identifier or word to
-search for; the player has to find the arguments by calling tools. Write no code and do not speak of the program. Reply
-with the hint alone.
+It has to hold for every seed. State no value of a record or of an argument: no name, number, date, identifier or
+search word; the player has to find the arguments by calling tools. Write no code and do not speak of the program.
+Reply with the hint alone.
 """
 
 SCREENER = (
