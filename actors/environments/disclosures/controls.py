@@ -4,7 +4,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, cycle, islice
 from string import ascii_lowercase
 from typing import Generic, NamedTuple
 
@@ -62,8 +62,9 @@ def make_controls(play: PlayerView[Acted], words: Sequence[str], draw: random.Ra
     shown = before - _collect_words(play.observations[first + 1 :])
     source = _WordSource.collect(find_words(play.actions), shown)
     found = [Control(leave_out(play.actions, words), frozenset[str](), _count_kept(play.actions, words))]
-    for _ in range(CONTROLS):
-        others = {word: source.draw(word, draw) for word in sorted(echo)}
+    drawn = {word: source.draw(word, draw) for word in sorted(echo)}
+    for number in range(CONTROLS):
+        others = {word: each[number] for word, each in drawn.items()}
         moves = [_replace_words(move, words, others) for move in play.actions]
         if not contain(moves, words):
             found.append(Control(moves, frozenset(others.values()), range(len(moves) + 1)))
@@ -98,20 +99,19 @@ class _WordSource(NamedTuple):
         long = [word for word in sorted(shown) if len(word) >= LEAST and word.isalpha()]
         return _WordSource("".join(sorted(digits)), "".join(sorted(letters)), long)
 
-    def draw(self, word: str, draw: random.Random) -> str:
-        """Return another word of the same kind, if possible of the same length.
+    def draw(self, word: str, draw: random.Random) -> list[str]:
+        """Return CONTROLS other words of the same kind, if possible of the same length.
 
-        A long word is replaced by one that the player has seen, or else by random letters. If possible, a number does
+        A long word is replaced by ones that the player has seen, or else by random letters. If possible, a number does
         not begin with 0.
         """
         if len(word) >= LEAST and word.isalpha() and self.shown:
-            return draw.choice([other for other in self.shown if len(other) == len(word)] or self.shown)
+            mixed = sorted(draw.sample(self.shown, len(self.shown)), key=lambda other: abs(len(other) - len(word)))
+            return [*islice(cycle(mixed), CONTROLS)]
         letters = self.letters if len(word) < LEAST else ascii_lowercase
         first = self.digits.replace("0", "") or self.digits
-        return "".join(
-            draw.choice((self.digits if place else first) if sign.isdecimal() else letters)
-            for place, sign in enumerate(word)
-        )
+        signs = [(self.digits if place else first) if sign.isdecimal() else letters for place, sign in enumerate(word)]
+        return ["".join(map(draw.choice, signs)) for _ in range(CONTROLS)]
 
 
 def _collect_words(texts: Iterable[str]) -> frozenset[str]:

@@ -174,7 +174,7 @@ async def test_an_answer_that_is_mixed_from_other_answers_tells_nothing():
         return "green" if letter == other else "yellow" if letter in right else "grey"
 
     def colours(right, moves):
-        if not moves:
+        if not moves or len(moves[-1]) != 5:
             return "Guess the word."
         return " ".join(colour(letter, other, right) for letter, other in zip(moves[-1], right, strict=True))
 
