@@ -18,6 +18,8 @@ ELSEWHERE = 2
 """Number of other instances on which the moves are played."""
 REST_PLAYS = 3
 """Number of plays with which the moves that are left must prove that they need no word. Luck may win one play."""
+MOST_BORROWED = 20
+"""At most this many plays without the hint show what other players send."""
 
 View: TypeAlias = Callable[[Sequence[Acted]], Awaitable[PlayerView[Acted]]]
 """Plays moves and returns the play as its player sees it."""
@@ -56,10 +58,11 @@ async def find_rest(
     moves = list(own.actions)
     if not contain(moves, words):
         return Rest(moves, [])
-    controls = await trio.to_thread.run_sync(make_controls, own, words, draw)
+    without_words = [play for play in unaided if not contain(play.actions, words)]
+    sent = [play.actions for play in without_words[:MOST_BORROWED]]
+    controls = await trio.to_thread.run_sync(make_controls, own, words, sent, draw)
     plays = [await here(control.moves) for control in controls.all]
     comparison = await trio.to_thread.run_sync(Comparison, own, controls, plays)
-    without_words = [play for play in unaided if not contain(play.actions, words)]
     told = await trio.to_thread.run_sync(comparison.find_told, without_words)
     if not all(each.names_move for each in told):
         others = [await elsewhere(moves) for _ in range(ELSEWHERE)]

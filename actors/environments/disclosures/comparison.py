@@ -1,5 +1,6 @@
 """Compare what a player reads after certain words with what it reads in the controls, and on other instances."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Generic, NamedTuple, TypeAlias
@@ -13,6 +14,8 @@ from actors.text.leaks import normalise_visible
 
 UNAIDED_CHARACTERS = 1 << 20
 """At most this many characters of plays without the hint are read."""
+_ECHO, _ECHOES = "\0", re.compile(r"\0(?:[\s_-]*\0)+")
+"""What stands in place of echoed words. Several such words count as one, since other players send longer texts."""
 
 Whole: TypeAlias = str
 """A whole observation, as `Comparison.read_whole` returns it."""
@@ -61,7 +64,7 @@ class Comparison(Generic[Acted]):
             for sentence in read[turn]
             if sentence in others
         ]
-        seen = {self.read_whole(text, echo) for texts, echo in known for text in texts}
+        seen = {"", *(self.read_whole(text, echo) for texts, echo in known for text in texts)}
         return told + list(self._find_odd_wholes(seen))
 
     def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
@@ -73,7 +76,10 @@ class Comparison(Generic[Acted]):
         """
         if not self._has_calls:
             return "\n".join(" ".join(each) for each in split_sentences([text]) if each in self._known)
-        return ANY_WORD.sub(lambda word: "" if normalise_visible(word[0]) in echo else word[0], text[:READ_CHARACTERS])
+        marked = ANY_WORD.sub(
+            lambda word: _ECHO if normalise_visible(word[0]) in echo else word[0], text[:READ_CHARACTERS]
+        )
+        return _ECHOES.sub(_ECHO, marked)
 
     def _find_odd_wholes(self, seen: set[Whole]) -> Iterator[Told]:
         """Yield the whole observations that are odd.
@@ -82,18 +88,23 @@ class Comparison(Generic[Acted]):
         sentences are odd if they are not in `seen`, unless the controls with other words differ here as well.
         """
         for turn in self._turns:
-            whole = self.read_whole(self._own.observations[turn], self._controls.echo)
+            text = self._own.observations[turn]
             if self._has_calls:
-                odd = whole not in self._read_controls(turn, self._plays)
+                answers = self._find_answers(turn, self._plays)
+                odd = all(self.read_whole(text, echo) != self.read_whole(other, echo) for other, echo in answers)
             else:
-                odd = bool(whole) and whole not in seen and len(self._read_controls(turn, self._plays[1:])) < 2
+                answers = self._find_answers(turn, self._plays[1:])
+                differ = len({self.read_whole(other, echo) for other, echo in answers}) > 1
+                odd = not differ and self.read_whole(text, frozenset()) not in seen
             if odd:
-                yield Told(whole, turn, names_move=False)
+                yield Told(self.read_whole(text, self._controls.echo), turn, names_move=False)
 
-    def _read_controls(self, turn: int, plays: Iterable[tuple[Control[Acted], PlayerView[Acted]]]) -> set[Whole]:
-        """Return the whole observations of controls after the same move."""
-        found = ((control, play.observations, control.turns[turn]) for control, play in plays)
-        return {self.read_whole(texts[at], control.echo) for control, texts, at in found if 0 <= at < len(texts)}
+    def _find_answers(
+        self, turn: int, plays: Iterable[tuple[Control[Acted], PlayerView[Acted]]]
+    ) -> list[tuple[str, frozenset[str]]]:
+        """Return the observations of controls after the same move, each with its echo."""
+        found = ((control.turns[turn], play.observations, control.echo) for control, play in plays)
+        return [(texts[at], echo) for at, texts, echo in found if 0 <= at < len(texts)]
 
     def keep_telling(self, told: Iterable[Told], others: Iterable[PlayerView[Acted]]) -> list[Told]:
         """Return what has a word of a later move, and what tells something about the instance.

@@ -1,24 +1,18 @@
 """Make other moves from the moves of a play: without certain words, or with other words in their place."""
 
-import dataclasses
 import random
-import re
 from collections.abc import Iterable, Sequence
 from itertools import chain, cycle, islice
 from string import ascii_lowercase
 from typing import Generic, NamedTuple
 
-import msgspec
-
 from actors.environments.disclosures.sentences import split_sentences
+from actors.environments.disclosures.substitution import Substitution
 from actors.environments.gifts import Acted, PlayerView, contain, find_words, leave_out
-from actors.text.conversation import Move
-from actors.text.leaks import LEAST, normalise_visible
+from actors.text.leaks import LEAST
 
 CONTROLS = 3
 """Number of controls with other words in place of the words."""
-_VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
-"""A word that is not the end of a key in JSON."""
 
 
 class Control(NamedTuple, Generic[Acted]):
@@ -26,7 +20,7 @@ class Control(NamedTuple, Generic[Acted]):
 
     moves: Sequence[Acted]
     echo: frozenset[str]
-    """The words in place of the words. A program may repeat what it was sent."""
+    """The words that are sent only here or only in the play. A program may repeat what it was sent."""
     turns: Sequence[int]
     """For each observation of the play, the number of moves before the same observation here. It is -1 if the move
     before the observation is left out here."""
@@ -50,10 +44,15 @@ class ControlSet(NamedTuple, Generic[Acted]):
         return self.all[1:]
 
 
-def make_controls(play: PlayerView[Acted], words: Sequence[str], draw: random.Random) -> ControlSet[Acted]:
+def make_controls(
+    play: PlayerView[Acted], words: Sequence[str], unaided: Sequence[Sequence[Acted]], draw: random.Random
+) -> ControlSet[Acted]:
     """Make the controls of a play that sends the words.
 
-    A control is left out if a word cannot be replaced, such as a word of signs.
+    `unaided` are the moves of plays without the hint. If such a player made the same move with other words, these words
+    are taken. So a program cannot answer the other words as it answers the words, unless players without the hint get
+    this answer too. Else the other words are drawn (`_WordSource`). A control is left out if a word cannot be replaced,
+    such as a word of signs.
     """
     spells = [move for move in play.actions if contain([move], words)]
     first = play.actions.index(spells[0])
@@ -61,13 +60,14 @@ def make_controls(play: PlayerView[Acted], words: Sequence[str], draw: random.Ra
     echo = frozenset(chain.from_iterable(_find_parts(spell, words, before) for spell in spells))
     shown = before - _collect_words(play.observations[first + 1 :])
     source = _WordSource.collect(find_words(play.actions), shown)
-    found = [Control(leave_out(play.actions, words), frozenset[str](), _count_kept(play.actions, words))]
     drawn = {word: source.draw(word, draw) for word in sorted(echo)}
+    found = [Control(leave_out(play.actions, words), echo, _count_kept(play.actions, words))]
     for number in range(CONTROLS):
         others = {word: each[number] for word, each in drawn.items()}
-        moves = [_replace_words(move, words, others) for move in play.actions]
+        moves = list(map(Substitution(words, others, unaided, number).replace, play.actions))
         if not contain(moves, words):
-            found.append(Control(moves, frozenset(others.values()), range(len(moves) + 1)))
+            sent = find_words(moves) ^ find_words(play.actions)
+            found.append(Control(moves, sent | echo, range(len(moves) + 1)))
     return ControlSet(spells, first, echo, found)
 
 
@@ -122,19 +122,3 @@ def _find_parts(spell: Acted, words: Sequence[str], before: frozenset[str]) -> f
     """Return the parts of the words in a move. Parts that the player has seen stay, unless it has seen them all."""
     parts = frozenset(part for part in find_words([spell]) if any(part in word for word in words))
     return parts - before or parts
-
-
-def _replace_words(move: Acted, words: Sequence[str], others: dict[str, str]) -> Acted:
-    """Return a move with other words in place of the words and of their parts."""
-    if not contain([move], words):
-        return move
-
-    def replace(found: re.Match[str]) -> str:
-        return others.get(normalise_visible(found[0]), found[0])
-
-    if isinstance(move, Move):
-        calls = (
-            msgspec.structs.replace(call, arguments=_VALUE_WORD.sub(replace, call.arguments)) for call in move.calls
-        )
-        return dataclasses.replace(move, action=_VALUE_WORD.sub(replace, move.action), calls=tuple(calls))
-    return _VALUE_WORD.sub(replace, move)

@@ -109,7 +109,7 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for call in (call for move in moves for call in move.calls):
         if len(found) <= MOST_LEAVES:
-            found |= _walk_leaves(_decode_arguments(call))
+            found |= _walk_leaves(read_arguments(call))
     return found
 
 
@@ -119,7 +119,7 @@ def find_pieces(call: ToolCall) -> list[str]:
     If several arguments have short values, a second text joins each name and its values. A secret may be cut into
     pieces: `digits=[4, 2, 7, 1]`, or `a=4, b=2`. Returns [] if the joined values are short.
     """
-    named = {name: _join_short_values(value) for name, value in _decode_arguments(call).items()}
+    named = {name: _join_short_values(value) for name, value in read_arguments(call).items()}
     named = {name: value for name, value in named.items() if value}
     joined = "".join(named.values())
     if len(joined) <= LEAST:
@@ -133,11 +133,11 @@ def _join_short_values(value: object) -> str:
 
 def write_values(call: ToolCall) -> str:
     """Return the values of a call's arguments as one text, or the tool's name if there are none."""
-    values = list(_decode_arguments(call).values())
+    values = list(read_arguments(call).values())
     return " ".join(leaf for leaf, _ in _walk_leaves(values)) or call.name
 
 
-def _decode_arguments(call: ToolCall) -> dict[str, object]:
+def read_arguments(call: ToolCall) -> dict[str, object]:
     """Return the arguments of a call, or {} if they cannot be read."""
     try:
         return try_decode(_arguments.decode, call.arguments.encode())
