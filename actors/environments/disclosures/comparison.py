@@ -37,7 +37,10 @@ class Comparison(Generic[Acted]):
     def __init__(self, own: PlayerView[Acted], controls: ControlSet[Acted], plays: Sequence[PlayerView[Acted]]) -> None:
         self._own: PlayerView[Acted] = own
         self._controls: ControlSet[Acted] = controls
-        self._plays: list[tuple[Control[Acted], PlayerView[Acted]]] = list(zip(controls.all, plays, strict=True))
+        self._plays: list[tuple[Control[Acted], PlayerView[Acted]]] = []
+        for control, play in zip(controls.all, plays, strict=True):
+            if all(control.moves != other.moves for other, _ in self._plays):
+                self._plays.append((control, play))
         self._before = own.observations[: controls.first + 1]
         self._turns = range(controls.first + 1, len(own.actions))  # no move follows the last observation
         self._known = frozenset(split_sentences(self._before))
@@ -58,11 +61,12 @@ class Comparison(Generic[Acted]):
         others = ordinary.find_others(chain.from_iterable(read.values()), self._controls.echo)
         spelled = find_words(self._controls.spells)
         later = {turn: find_words(self._own.actions[turn:]) - spelled for turn in self._turns}
+        varied = {turn: self._find_varied(turn, read[turn]) for turn in self._turns}
         told = [
             Told(sentence, turn, not later[turn].isdisjoint(sentence))
             for turn in self._turns
             for sentence in read[turn]
-            if sentence in others
+            if sentence in others and sentence not in varied[turn]
         ]
         seen = {"", *(self.read_whole(text, echo) for texts, echo in known for text in texts)}
         return told + list(self._find_odd_wholes(seen))
@@ -80,6 +84,16 @@ class Comparison(Generic[Acted]):
             lambda word: _ECHO if normalise_visible(word[0]) in echo else word[0], text[:READ_CHARACTERS]
         )
         return _ECHOES.sub(_ECHO, marked)
+
+    def _find_varied(self, turn: int, sentences: Iterable[Sentence]) -> set[Sentence]:
+        """Return the sentences of a game that differ from the controls only in words in which all controls differ.
+
+        So the program answers every word in its own way: `The machine prints ddd`.
+        """
+        answers = [split_sentences([text]) for text, _ in self._find_answers(turn, self._plays[1:])]
+        if self._has_calls or len(answers) < 2:
+            return set()
+        return {own for own, *others in zip(sentences, *answers, strict=False) if _varies(own, others)}
 
     def _find_odd_wholes(self, seen: set[Whole]) -> Iterator[Told]:
         """Yield the whole observations that are odd.
@@ -134,6 +148,14 @@ class Comparison(Generic[Acted]):
             if not find_words(self._own.actions[turn : turn + 1]).isdisjoint(stated - there):
                 break
         return shown
+
+
+def _varies(own: Sentence, others: Sequence[Sentence]) -> bool:
+    """Return True if all sentences are equally long and each word is in all of them, or another one in each of them."""
+    if any(len(other) != len(own) for other in others):
+        return False
+    columns = zip(own, *others, strict=True)
+    return all({word} == set(column) or len(set(column)) == len(column) for word, *column in columns)
 
 
 def _take_readable(plays: Iterable[PlayerView[Acted]]) -> Iterator[PlayerView[Acted]]:

@@ -442,6 +442,73 @@ async def test_a_split_of_known_lines_tells_nothing_if_every_word_makes_another(
     assert await drop(street, moves, ["500"]) == ["ask:700", "ask:820"]
 
 
+async def test_an_answer_tells_nothing_if_every_word_gets_another_one():
+    """A hint may name the first word for a machine that changes letters."""
+
+    def machine(right, moves):
+        if not moves:
+            return "The machine changes letters. Which words will you type?"
+        return f"The machine prints {''.join(chr(97 + (ord(letter) + right) % 26) for letter in moves[-1])}"
+
+    assert await drop(machine, ("banana", "apple", "fig"), ["banana"]) == ["apple", "fig"]
+
+
+async def find_rest_beside(program, moves, words, *unaided):
+    """Find the rest of moves on instance 7, beside plays without the hint."""
+
+    async def play(moves, instance=7):
+        return PlayerView(tuple(moves), [program(instance, tuple(moves[:turn])) for turn in range(len(moves) + 1)])
+
+    others = [await play(each, 3) for each in unaided]
+    return await find_rest(await play(moves), words, play, lambda moves: play(moves, 4), others, random.Random(5))
+
+
+async def test_other_words_are_words_of_players_without_the_hint():
+    """A program could answer the secret, and all words that no player would send in its place."""
+
+    def ask(right, moves):
+        if not moves:
+            return "Ask the warden about levers, doors and locks."
+        about = json.loads(moves[-1].calls[0].arguments).get("about", "")
+        return f"Lever {right}." if about.isalpha() else "A shrug."
+
+    moves = (call("ask", about="xyzzy"), call("pull", lever=7))
+    assert (await find_rest_beside(ask, moves, ["xyzzy"])).without == [moves[1]]
+    unaided = (call("ask", about="which lever?"), call("pull", lever=2))
+    assert (await find_rest_beside(ask, moves, ["xyzzy"], unaided)).without == []
+
+    def say(right, moves):
+        told = moves and len(moves[-1].removeprefix("say:")) == 5
+        return f"Lever {right}." if told else f"Stone walls.\n{LISTED}"
+
+    assert (await find_rest_beside(say, ("say:xyzzy", "pull:7"), ["xyzzy"])).without == ["pull:7"]
+    assert (await find_rest_beside(say, ("say:xyzzy", "pull:7"), ["xyzzy"], ("look", "say:help"))).without == []
+
+
+async def test_a_name_of_another_player_stands_in_all_places_of_a_name():
+    def mail(_, moves):
+        names = [json.loads(each.calls[0].arguments)["name"] for each in moves]
+        return f"Folder {names[-1]}" if names and names[-1] == names[0] else "No such folder."
+
+    moves = (call("create", name="late payments"), call("move", name="late payments"))
+    unaided = ((call("create", name="Old"),), (call("move", name="inbox"),))
+    rest = await find_rest_beside(mail, moves, ["late payments"], *unaided)
+    assert len(rest.replaced) == CONTROLS
+    names = [[json.loads(each.calls[0].arguments)["name"] for each in control] for control in rest.replaced]
+    assert {name for pair in names for name in pair} == {"Old"}
+    # Two arguments of one call may differ, as in other players' calls.
+    (moves,) = ((call("login", user="zork", password="zork"), call("pull", lever=7)),)
+    unaided = (call("login", user="admin", password="secret"),)
+    rest = await find_rest_beside(lambda *_: "Done.", moves, ["zork"], unaided)
+    assert json.loads(rest.replaced[0][0].calls[0].arguments) == {"user": "admin", "password": "secret"}
+
+    def lock(_, moves):
+        return LISTED
+
+    rest = await find_rest_beside(lock, ("set 4821", "open 4821"), ["4821"], ("set 1111", "look"), ("open 1234",))
+    assert list(rest.replaced[0]) == ["set 1111", "open 1111"]
+
+
 async def test_few_sentences_of_an_observation_are_read():
     def lines(right, moves):
         return "\n".join(f"{right} {'x' * (row % 99)}{row}" for row in range(9_999))
