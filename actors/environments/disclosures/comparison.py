@@ -86,7 +86,7 @@ class Comparison(Generic[Acted]):
         return _ECHOES.sub(_ECHO, marked)
 
     def _find_varied(self, turn: int, sentences: Iterable[Sentence]) -> set[Sentence]:
-        """Return the sentences of a game that differ from the controls only in words in which all controls differ.
+        """Return the sentences of a game that differ from the controls only where all controls differ from each other.
 
         So the program answers every word in its own way: `The machine prints ddd`.
         """
@@ -151,7 +151,7 @@ class Comparison(Generic[Acted]):
 
 
 def _varies(own: Sentence, others: Sequence[Sentence]) -> bool:
-    """Return True if all sentences are equally long and each word is in all of them, or another one in each of them."""
+    """Return True if the sentences are equally long, and each word is in all of them or differs in each control."""
     if any(len(other) != len(own) for other in others):
         return False
     columns = zip(own, *others, strict=True)

@@ -448,7 +448,7 @@ async def test_an_answer_tells_nothing_if_every_word_gets_another_one():
     def machine(right, moves):
         if not moves:
             return "The machine changes letters. Which words will you type?"
-        return f"The machine prints {''.join(chr(97 + (ord(letter) + right) % 26) for letter in moves[-1])}"
+        return f"The machine prints {''.join(chr(97 + (ord(letter) - 97 + right) % 26) for letter in moves[-1])}"
 
     assert await drop(machine, ("banana", "apple", "fig"), ["banana"]) == ["apple", "fig"]
 
