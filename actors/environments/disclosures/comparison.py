@@ -15,7 +15,7 @@ from actors.text.leaks import normalise_visible
 UNAIDED_CHARACTERS = 1 << 20
 """At most this many characters of plays without the hint are read."""
 _ECHO, _ECHOES = "\0", re.compile(r"\0(?:[\s_-]*\0)+")
-"""What stands in place of echoed words. Several such words count as one, since other players send longer texts."""
+"""A mark in place of echoed words. Several such words count as one, since other players send longer texts."""
 
 Whole: TypeAlias = str
 """A whole observation, as `Comparison.read_whole` returns it."""
@@ -68,8 +68,8 @@ class Comparison(Generic[Acted]):
             for sentence in read[turn]
             if sentence in others and sentence not in varied[turn]
         ]
-        seen = {"", *(self.read_whole(text, echo) for texts, echo in known for text in texts)}
-        return told + list(self._find_odd_wholes(seen))
+        seen = {self.read_whole(text, echo) for texts, echo in known for text in texts}
+        return told + list(self._find_odd_wholes(seen | {""}))
 
     def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
         """Return a text without the echo, or in a game its known sentences.
