@@ -10,8 +10,6 @@ import collections
 import contextlib
 import copy
 import datetime
-import decimal
-import fractions
 import functools
 import heapq
 import io
@@ -106,10 +104,9 @@ def call_function(code: str, function: str, given: str) -> str:
 
 
 def require_json(value: Any) -> object:
-    """Return the value if JSON carries it unchanged. Raises TypeError for other values.
+    """Return the value if JSON carries it unchanged, and a scalar of numpy as a number. Raises TypeError for others.
 
-    A scalar of numpy, and a fraction or decimal that a float equals, becomes a number. A tuple inside a list is not
-    accepted in place of a list. LiveCodeBench compares values in this way.
+    So a tuple inside a list is not accepted in place of a list, as in LiveCodeBench.
     """
     if isinstance(value, list):
         return [require_json(each) for each in value]
@@ -117,8 +114,6 @@ def require_json(value: Any) -> object:
         return {key: require_json(each) for key, each in value.items()}
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, decimal.Decimal | fractions.Fraction) and float(value) == value:
-        return float(value)
     if hasattr(value, "item"):
         return value.item()  # a scalar of numpy
     raise TypeError(f"{type(value)} is not a type of JSON")

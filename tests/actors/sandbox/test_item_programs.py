@@ -158,8 +158,6 @@ LARGE = json.dumps([{"input": DIGITS, "output": DIGITS}])
 ECHOES = json.dumps([{"input": json.dumps("a\u2028b\x85c", ensure_ascii=False), "output": '"a\u2028b\x85c"'}])
 SEPARATED = json.dumps([{"input": "", "output": "a\u2028b"}])
 LISTS = json.dumps([{"input": "3", "output": "[[1, 3]]"}])
-TENTHS = json.dumps([{"input": "0.1", "output": "0.1"}])
-EXACT = "from decimal import Decimal\nfrom fractions import Fraction\n"
 RIGHT = "print(int(input()) ** 2)"
 SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
 MEGABYTES = {"input": "ab" * (1 << 20), "output": "ba" * (1 << 20)}
@@ -273,8 +271,6 @@ PROGRAMS = {
     "a method of a number of many digits": (method("same", LARGE), "def same(n): return n", 1),
     "a list of tuples": (method("pair", LISTS), "def pair(n): return [(1, n)]", 0),
     "numbers of numpy": (method("pair", PAIRS), "import numpy\ndef pair(n): return [numpy.int64(1), numpy.int8(n)]", 1),
-    "fractions and decimals": (method("pair", PAIRS), f"{EXACT}def pair(n): return [Fraction(2, 2), Decimal(n)]", 1),
-    "a decimal that no float equals": (method("same", TENTHS), f"{EXACT}def same(n): return Decimal('0.1')", 0),
     "a function": (method(), "def add(some, more): return sum(some) + more", 1),
     "a wish": (WISH, "", "protocol"),
     "builtins": (stdin(), f"assert pow(3, 4, 5) == 1 and compile('1', '', 'eval') and not abs(0)\n{RIGHT}", 1),
