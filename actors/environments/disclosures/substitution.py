@@ -71,18 +71,22 @@ class Substitution:
 
     def _replace_call(self, call: ToolCall) -> ToolCall:
         """Replace the values that have one of the words, if possible by values of players without the hint."""
-        changed, known = dict[str, object](), dict(self._values)
-        for name, value in read_arguments(call).items():
-            text = json.dumps(value)
-            if contain([Move("", (msgspec.structs.replace(call, arguments=json.dumps({name: value})),))], self._words):
-                other = known.get(text, self._others.get((call.name, name)))
-                changed[name] = self._values[text] = json.loads(self._replace_words(text)) if other is None else other
-            else:
-                changed[name] = value
-        replaced = msgspec.structs.replace(call, arguments=json.dumps(changed)) if changed else call
+        try:
+            replaced = self._replace_values(call)
+        except (ValueError, RecursionError):  # a substitute that is no JSON, or deeply nested arguments
+            replaced = call
         if contain([Move("", (replaced,))], self._words):
             return msgspec.structs.replace(call, arguments=self._replace_words(call.arguments))
         return replaced
+
+    def _replace_values(self, call: ToolCall) -> ToolCall:
+        changed, known = dict[str, object](), dict(self._values)
+        for name, value in read_arguments(call).items():
+            changed[name], text = value, json.dumps(value)
+            if contain([Move("", (msgspec.structs.replace(call, arguments=json.dumps({name: value})),))], self._words):
+                other = known.get(text, self._others.get((call.name, name)))
+                changed[name] = self._values[text] = json.loads(self._replace_words(text)) if other is None else other
+        return msgspec.structs.replace(call, arguments=json.dumps(changed)) if changed else call
 
     def _replace_words(self, text: str) -> str:
         return _VALUE_WORD.sub(lambda word: self._substitutes.get(normalise_visible(word[0]), word[0]), text)

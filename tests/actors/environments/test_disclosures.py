@@ -8,6 +8,7 @@ import pytest
 from actors.environments.disclosures import find_rest
 from actors.environments.disclosures.controls import CONTROLS
 from actors.environments.disclosures.sentences import MOST_SENTENCES, split_sentences
+from actors.environments.disclosures.substitution import Substitution
 from actors.environments.gifts import PlayerView, contain
 from actors.text.conversation import Move
 from spade.protocol import ToolCall
@@ -507,6 +508,14 @@ async def test_a_name_of_another_player_stands_in_all_places_of_a_name():
 
     rest = await find_rest_beside(lock, ("set 4821", "open 4821"), ["4821"], ("set 1111", "look"), ("open 1234",))
     assert list(rest.replaced[0]) == ["set 1111", "open 1111"]
+
+
+def test_a_substitute_need_not_fit_into_the_arguments_of_a_call():
+    """Another player may send a number with zeros in front, which JSON lacks."""
+    substitution = Substitution(["500"], {"500": "731"}, [(Move("007"),)], 0)
+    assert substitution.replace(Move("500")) == Move("007")
+    changed = substitution.replace(call("find", number=500, flag=True))
+    assert not contain([changed], ["500"])
 
 
 async def test_few_sentences_of_an_observation_are_read():
