@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -21,8 +22,9 @@ _VALUE_WORD = re.compile(r'[^\W_]++(?!"\s*:)')
 class Substitution:
     """One substitute for each word of a play, and for each value of an argument.
 
-    The same word gets the same substitute in all moves, so that a name which a player invents stays a name. But two
-    arguments of one call may get different substitutes for one value, since other players give them different values.
+    The same word gets the same substitute in all moves, so that a name which a player invents stays a name, and another
+    word gets another one. But two arguments of one call may get different substitutes for one value, since other
+    players give them different values.
     """
 
     def __init__(
@@ -35,9 +37,12 @@ class Substitution:
         actions = [move.action if isinstance(move, Move) else move for move in moves]
         calls = [call for move in moves if isinstance(move, Move) for call in move.calls]
         self._actions = list(map(read_typed_action, actions))
-        self._others = {
-            (call.name, name): value for call in reversed(calls) for name, value in read_arguments(call).items()
-        }
+        self._others = defaultdict[tuple[str, str], list[object]](list)
+        for call in calls:
+            for name, value in read_arguments(call).items():
+                others = self._others[call.name, name]
+                if isinstance(value, str | int | float) and value not in others:
+                    others.append(value)
         self._values = dict[str, object]()
         self._left = set(drawn)
 
@@ -84,8 +89,12 @@ class Substitution:
         for name, value in read_arguments(call).items():
             changed[name], text = value, json.dumps(value)
             if contain([Move("", (msgspec.structs.replace(call, arguments=json.dumps({name: value})),))], self._words):
-                other = known.get(text, self._others.get((call.name, name)))
-                changed[name] = self._values[text] = json.loads(self._replace_words(text)) if other is None else other
+                others = self._others[call.name, name]
+                if text in known:
+                    changed[name] = known[text]
+                else:
+                    changed[name] = others.pop(0) if others else json.loads(self._replace_words(text))
+                self._values[text] = changed[name]
         return msgspec.structs.replace(call, arguments=json.dumps(changed)) if changed else call
 
     def _replace_words(self, text: str) -> str:

@@ -510,6 +510,21 @@ async def test_a_name_of_another_player_stands_in_all_places_of_a_name():
     assert list(rest.replaced[0]) == ["set 1111", "open 1111"]
 
 
+async def test_different_words_have_different_substitutes():
+    """A program could answer who sends the same word twice."""
+
+    def ask(right, moves):
+        said = [json.loads(each.calls[0].arguments)["about"] for each in moves]
+        if not moves:
+            return "Ask the warden about green walls or stone."
+        return f"Lever {right}." if said[-2:] in (["xyzzy", "plugh"], said[-1:] * 2) else "A shrug."
+
+    moves = (call("ask", about="xyzzy"), call("ask", about="plugh"), call("pull", about="lever"))
+    unaided = (call("ask", about="help"), call("ask", about="which lever?"))
+    for others in ((), (unaided,)):
+        assert (await find_rest_beside(ask, moves, ["xyzzy", "plugh"], *others)).without == []
+
+
 def test_a_substitute_need_not_fit_into_the_arguments_of_a_call():
     """Another player may send a number with zeros in front, which JSON lacks."""
     substitution = Substitution(["500"], {"500": "731"}, [(Move("007"),)], 0)
