@@ -52,8 +52,10 @@ async def find_rest(
     without the words, with other words in their place, or in `unaided`. So a word that works like any other tells
     nothing, for example the first guess of a search.
 
-    A whole observation tells something if it is odd (`Comparison.find_odd_turns`), and tells something about the
-    instance. So a program cannot tell something by choosing among known sentences.
+    A whole observation tells something if it is odd (`Comparison.find_told`), and tells something about the instance.
+    So a program cannot tell something by choosing among known sentences.
+
+    Something tells nothing about the instance if other instances show it at the same turn (`Comparison.keep_telling`).
     """
     moves = list(own.actions)
     if not contain(moves, words):

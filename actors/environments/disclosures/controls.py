@@ -50,9 +50,8 @@ def make_controls(
     """Make the controls of a play that sends the words.
 
     `unaided` are the moves of plays without the hint. If such a player made the same move with other words, these words
-    are taken. So a program cannot answer the other words as it answers the words, unless players without the hint get
-    this answer too. Else the other words are drawn (`_WordSource`). A control is left out if a word cannot be replaced,
-    such as a word of signs.
+    are taken. So a program that answers them as it answers the words tells players without the hint, too. Else the
+    other words are drawn (`_WordSource`). A control is left out if a word cannot be replaced, such as a word of signs.
     """
     spells = [move for move in play.actions if contain([move], words)]
     first = play.actions.index(spells[0])
@@ -88,7 +87,7 @@ class _WordSource(NamedTuple):
     letters: str
     """The letters of short words."""
     shown: Sequence[str]
-    """Long words that the player has seen, without digits. A program cannot know that nobody would send them."""
+    """Long words that the player has seen, without digits."""
 
     @staticmethod
     def collect(sent: Iterable[str], shown: Iterable[str]) -> "_WordSource":
@@ -100,10 +99,10 @@ class _WordSource(NamedTuple):
         return _WordSource("".join(sorted(digits)), "".join(sorted(letters)), long)
 
     def draw(self, word: str, draw: random.Random) -> list[str]:
-        """Return CONTROLS other words of the same kind, if possible of the same length.
+        """Return CONTROLS other words of the same kind.
 
-        A long word is replaced by ones that the player has seen, or else by random letters. If possible, a number does
-        not begin with 0.
+        For a long word they are the words of the most similar length that the player has seen, or else random letters.
+        Other words have the same length. If possible, a number does not begin with 0.
         """
         if len(word) >= LEAST and word.isalpha() and self.shown:
             mixed = sorted(draw.sample(self.shown, len(self.shown)), key=lambda other: abs(len(other) - len(word)))

@@ -30,8 +30,11 @@ class Substitution:
     def __init__(
         self, words: Sequence[str], drawn: Mapping[str, str], unaided: Sequence[Sequence[str | Move]], first: int
     ) -> None:
-        """`drawn` has a substitute for each part of the words. `unaided` are the moves of plays without the hint. Play
-        number `first` comes before the other ones, if there are so many."""
+        """Prepare the substitutes.
+
+        `drawn` has a substitute for each part of the words. `unaided` are the moves of plays without the hint. Play
+        number `first` comes before the other ones, if there are so many.
+        """
         self._words, self._substitutes = words, dict(drawn)
         moves = [move for play in (*unaided[first:], *unaided[:first]) for move in play]
         actions = [move.action if isinstance(move, Move) else move for move in moves]
