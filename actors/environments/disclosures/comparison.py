@@ -68,8 +68,10 @@ class Comparison(Generic[Acted]):
             for sentence in read[turn]
             if sentence in others and sentence not in varied[turn]
         ]
-        seen = {self.read_whole(text, echo) for texts, echo in known for text in texts}
-        return told + list(self._find_odd_wholes(seen | {""}))
+        seen = {""}
+        if not self._has_calls:  # a tool's answers are compared with the controls alone
+            seen.update(self.read_whole(text, echo) for texts, echo in known for text in texts)
+        return told + list(self._find_odd_wholes(seen))
 
     def read_whole(self, text: str, echo: frozenset[str]) -> Whole:
         """Return a text without the echo, or in a game its known sentences.

@@ -58,15 +58,18 @@ def make_controls(
     before = _collect_words(play.observations[: first + 1])
     echo = frozenset(chain.from_iterable(_find_parts(spell, words, before) for spell in spells))
     shown = before - _collect_words(play.observations[first + 1 :])
-    source = _WordSource.collect(find_words(play.actions), shown)
+    sent = find_words(play.actions)
+    source = _WordSource.collect(sent, shown)
     drawn = {word: source.draw(word, draw) for word in sorted(echo)}
     found = [Control(leave_out(play.actions, words), echo, _count_kept(play.actions, words))]
     for number in range(CONTROLS):
-        others = {word: each[number] for word, each in drawn.items()}
+        others = dict[str, str]()
+        for word, each in drawn.items():
+            left = [other for other in each if other not in others.values()] or each
+            others[word] = left[number % len(left)]
         moves = list(map(Substitution(words, others, unaided, number).replace, play.actions))
         if not contain(moves, words):
-            sent = find_words(moves) ^ find_words(play.actions)
-            found.append(Control(moves, sent | echo, range(len(moves) + 1)))
+            found.append(Control(moves, (find_words(moves) ^ sent) | echo, range(len(moves) + 1)))
     return ControlSet(spells, first, echo, found)
 
 

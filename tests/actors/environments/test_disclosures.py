@@ -6,7 +6,7 @@ import random
 import pytest
 
 from actors.environments.disclosures import find_rest
-from actors.environments.disclosures.controls import CONTROLS
+from actors.environments.disclosures.controls import CONTROLS, make_controls
 from actors.environments.disclosures.sentences import MOST_SENTENCES, split_sentences
 from actors.environments.disclosures.substitution import Substitution
 from actors.environments.gifts import PlayerView, contain
@@ -498,15 +498,13 @@ async def test_a_name_of_another_player_stands_in_all_places_of_a_name():
     names = [[json.loads(each.calls[0].arguments)["name"] for each in control] for control in rest.replaced]
     assert {name for pair in names for name in pair} == {"Old"}
     # Two arguments of one call may differ, as in other players' calls.
-    (moves,) = ((call("login", user="zork", password="zork"), call("pull", lever=7)),)
+    moves = (call("login", user="zork", password="zork"), call("pull", lever=7))
     unaided = (call("login", user="admin", password="secret"),)
     rest = await find_rest_beside(lambda *_: "Done.", moves, ["zork"], unaided)
     assert json.loads(rest.replaced[0][0].calls[0].arguments) == {"user": "admin", "password": "secret"}
-
-    def lock(_, moves):
-        return LISTED
-
-    rest = await find_rest_beside(lock, ("set 4821", "open 4821"), ["4821"], ("set 1111", "look"), ("open 1234",))
+    rest = await find_rest_beside(
+        lambda *_: LISTED, ("set 4821", "open 4821"), ["4821"], ("set 1111", "look"), ("open 1234",)
+    )
     assert list(rest.replaced[0]) == ["set 1111", "open 1111"]
 
 
@@ -523,6 +521,14 @@ async def test_different_words_have_different_substitutes():
     unaided = (call("ask", about="help"), call("ask", about="which lever?"))
     for others in ((), (unaided,)):
         assert (await find_rest_beside(ask, moves, ["xyzzy", "plugh"], *others)).without == []
+
+
+def test_different_words_of_one_length_have_different_drawn_substitutes():
+    seen = ["Green walls of stone or slate.", "Well.", "Well."]
+    play = PlayerView(("say:xyzzy", "say:plugh"), seen)
+    for seed in range(20):
+        for control in make_controls(play, ["xyzzy", "plugh"], (), random.Random(seed)).replaced:
+            assert len(set(control.moves)) == 2
 
 
 def test_a_substitute_need_not_fit_into_the_arguments_of_a_call():
