@@ -41,9 +41,10 @@ class Comparison(Generic[Acted]):
         for control, play in zip(controls.all, plays, strict=True):
             if all(control.moves != other.moves for other, _ in self._plays):
                 self._plays.append((control, play))
+        self._sentences = [list(split_sentences([text])) for text in own.observations]
         self._before = own.observations[: controls.first + 1]
         self._turns = range(controls.first + 1, len(own.actions))  # no move follows the last observation
-        self._known = frozenset(split_sentences(self._before))
+        self._known = frozenset(chain.from_iterable(self._sentences[: controls.first + 1]))
         self._has_calls = any(map(_has_calls, controls.spells))
 
     def find_told(self, unaided: Iterable[PlayerView[Acted]]) -> list[Told]:
@@ -57,17 +58,12 @@ class Comparison(Generic[Acted]):
         ordinary = OrdinarySentences()
         for texts, echo in known:
             ordinary.add(texts, echo)
-        read = {turn: list(split_sentences([self._own.observations[turn]])) for turn in self._turns}
-        others = ordinary.find_others(chain.from_iterable(read.values()), self._controls.echo)
-        spelled = find_words(self._controls.spells)
-        later = {turn: find_words(self._own.actions[turn:]) - spelled for turn in self._turns}
-        varied = {turn: self._find_varied(turn, read[turn]) for turn in self._turns}
-        told = [
-            Told(sentence, turn, not later[turn].isdisjoint(sentence))
-            for turn in self._turns
-            for sentence in read[turn]
-            if sentence in others and sentence not in varied[turn]
-        ]
+        others = ordinary.find_others(chain(*(self._sentences[turn] for turn in self._turns)), self._controls.echo)
+        spelled, told = find_words(self._controls.spells), list[Told]()
+        for turn in self._turns:
+            later, varied = find_words(self._own.actions[turn:]) - spelled, self._find_varied(turn)
+            left = (each for each in self._sentences[turn] if each in others and each not in varied)
+            told += [Told(sentence, turn, not later.isdisjoint(sentence)) for sentence in left]
         seen = {""}
         if not self._has_calls:  # a tool's answers are compared with the controls alone
             seen.update(self.read_whole(text, echo) for texts, echo in known for text in texts)
@@ -87,15 +83,16 @@ class Comparison(Generic[Acted]):
         )
         return _ECHOES.sub(_ECHO, marked)
 
-    def _find_varied(self, turn: int, sentences: Iterable[Sentence]) -> set[Sentence]:
+    def _find_varied(self, turn: int) -> set[Sentence]:
         """Return the sentences of a game that differ from the controls only where all controls differ from each other.
 
         So the program answers every word in its own way: `The machine prints ddd`.
         """
-        answers = [split_sentences([text]) for text, _ in self._find_answers(turn, self._plays[1:])]
-        if self._has_calls or len(answers) < 2:
+        answers = [] if self._has_calls else self._find_answers(turn, self._plays[1:])
+        if len(answers) < 2:
             return set()
-        return {own for own, *others in zip(sentences, *answers, strict=False) if _varies(own, others)}
+        others = (split_sentences([text]) for text, _ in answers)
+        return {own for own, *each in zip(self._sentences[turn], *others, strict=False) if _varies(own, each)}
 
     def _find_odd_wholes(self, seen: set[Whole]) -> Iterator[Told]:
         """Yield the whole observations that are odd.
@@ -142,11 +139,11 @@ class Comparison(Generic[Acted]):
         name in the first observation. Then the program may answer as on the play's own instance.
         """
         shown, stated, there = dict[int, set[Sentence | Whole]](), set[str](), set[str]()
-        for turn, (text, same) in enumerate(zip(other.observations, self._own.observations, strict=False)):
+        for turn, (text, same) in enumerate(zip(other.observations, self._sentences, strict=False)):
             sentences = list(split_sentences([text]))
             shown[turn] = set(sentences) | {self.read_whole(text, self._controls.echo)}
             there.update(*sentences)
-            stated.update(*split_sentences([same]))
+            stated.update(*same)
             if not find_words(self._own.actions[turn : turn + 1]).isdisjoint(stated - there):
                 break
         return shown
