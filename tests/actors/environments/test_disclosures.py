@@ -14,20 +14,26 @@ from actors.text.conversation import Move
 from spade.protocol import ToolCall
 
 
-async def drop(program, moves, words, instance=7):
-    """Drop the words from moves on this instance. `program` maps an instance and the moves so far to an observation."""
+async def find_rest_beside(program, moves, words, *unaided, instance=7):
+    """Find the rest of moves on this instance, beside plays without the hint on another one.
+
+    `program` maps an instance and the moves so far to an observation.
+    """
     others = iter(range(1, 5))
 
-    async def play(instance, moves):
+    async def play(moves, instance=instance):
         return PlayerView(tuple(moves), [program(instance, tuple(moves[:turn])) for turn in range(len(moves) + 1)])
 
-    async def here(moves):
-        return await play(instance, moves)
-
     async def elsewhere(moves):
-        return await play(next(others), moves)
+        return await play(moves, next(others))
 
-    return list((await find_rest(await here(moves), words, here, elsewhere, (), random.Random(5))).without)
+    beside = [await play(each, 3) for each in unaided]
+    return await find_rest(await play(moves), words, play, elsewhere, beside, random.Random(5))
+
+
+async def drop(program, moves, words, instance=7):
+    """Drop the words from moves on this instance."""
+    return list((await find_rest_beside(program, moves, words, instance=instance)).without)
 
 
 LISTED = "Actions: pull:1 pull:2 pull:4 pull:7 look say:WHAT"
@@ -333,12 +339,7 @@ async def test_another_word_stands_in_all_places_of_a_word():
         return "No such folder." if len(names) > 1 and names[0] != names[1] else "Done."
 
     moves = (call("create", name="archive"), call("move", name="archive"))
-    own = PlayerView(moves, [mail(7, moves[:turn]) for turn in range(3)])
-
-    async def here(moves):
-        return PlayerView(moves, [mail(7, moves[:turn]) for turn in range(len(moves) + 1)])
-
-    rest = await find_rest(own, ["archive"], here, here, (), random.Random(5))
+    rest = await find_rest_beside(mail, moves, ["archive"])
     assert len(rest.replaced) == CONTROLS
     for control in rest.replaced:
         first, second = (json.loads(each.calls[0].arguments)["name"] for each in control)
@@ -452,16 +453,6 @@ async def test_an_answer_tells_nothing_if_every_word_gets_another_one():
         return f"The machine prints {''.join(chr(97 + (ord(letter) - 97 + right) % 26) for letter in moves[-1])}"
 
     assert await drop(machine, ("banana", "apple", "fig"), ["banana"]) == ["apple", "fig"]
-
-
-async def find_rest_beside(program, moves, words, *unaided):
-    """Find the rest of moves on instance 7, beside plays without the hint."""
-
-    async def play(moves, instance=7):
-        return PlayerView(tuple(moves), [program(instance, tuple(moves[:turn])) for turn in range(len(moves) + 1)])
-
-    others = [await play(each, 3) for each in unaided]
-    return await find_rest(await play(moves), words, play, lambda moves: play(moves, 4), others, random.Random(5))
 
 
 async def test_other_words_are_words_of_players_without_the_hint():
